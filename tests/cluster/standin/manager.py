@@ -46,7 +46,7 @@ class Manager:
         self._controllers: dict[str, Informer] = {}
 
     def run(self) -> None:
-        """Run until the process ends; raises an `ApiError` where Metacontroller's CRDs are missing."""
+        """Run until the process ends; raises an `ApiError` where its CRDs are missing."""
         for plural in _KINDS:
             informer = self._informers.get(API_VERSION, plural)
             self._controllers[plural] = informer
