@@ -1,0 +1,220 @@
+"""The kinds of values that fields hold: one `Value` says how pydantic checks it and how the CRD does.
+
+Scalars are strict: an API server refuses ``"3"`` for an integer, so the hooks refuse it too.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar
+
+import annotated_types
+import pydantic
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic.alias_generators import to_camel
+
+from hooks.k8s import duration, quantity
+
+INT32_MOST = 2**31 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One CEL rule: what must hold, and what to tell a person when it does not."""
+
+    rule: str
+    message: str
+
+
+class Spec(BaseModel):
+    """Base of every model: frozen, camelCase on the wire, unknown fields are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
+
+    # Rules that an API server checks on values of this type; the model's validators check the same.
+    cel: ClassVar[tuple[Rule, ...]] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Value(annotated_types.GroupedMetadata):
+    """Metadata of an Annotated type: the checks of the model and the schema that says the same."""
+
+    schema: Mapping[str, Any]
+    checks: tuple[Any, ...] = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.checks)
+
+
+# --- Scalars --------------------------------------------------------------------------------------
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be empty")
+    return value
+
+
+def text(most: int, *, pattern: str | None = None, least: int = 1) -> Value:
+    """A string of at most ``most`` characters: the bound that the cost of CEL rules needs."""
+    schema: dict[str, Any] = {"type": "string", "maxLength": most}
+    checks: tuple[Any, ...] = (Strict(), pydantic.StringConstraints(max_length=most))
+    if least:
+        schema["minLength"] = least
+        checks += (AfterValidator(_not_blank),)
+    if pattern is not None:
+        schema["pattern"] = pattern
+        checks += (pydantic.StringConstraints(pattern=pattern),)
+    return Value(schema, checks)
+
+
+def whole(least: int, most: int = INT32_MOST) -> Value:
+    """A whole number between ``least`` and ``most``, both included."""
+    schema: dict[str, Any] = {"type": "integer", "format": "int32", "minimum": least}
+    if most != INT32_MOST:
+        schema["maximum"] = most
+    return Value(schema, (Strict(), Field(ge=least, le=most)))
+
+
+INT32 = whole(-(2**31))
+INT64 = Value({"type": "integer", "format": "int64"}, (Strict(), Field(ge=-(2**63), lt=2**63)))
+
+Flag = Annotated[bool, Value({"type": "boolean"}, (Strict(),))]
+ObjectName = Annotated[str, text(253)]
+EnvName = Annotated[str, text(253, pattern=r"^[^=]+$")]
+PortName = Annotated[str, text(15, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
+Argument = Annotated[str, text(8192, least=0)]
+UrlPath = Annotated[str, text(1024, pattern="^/")]
+MetricName = Annotated[str, text(256, pattern="^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
+
+
+# --- Quantities, numbers or names -----------------------------------------------------------------
+
+
+def _canonical_quantity(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a resource quantity; write it in quotes, like '500m'")
+    if quantity.parse(value) <= 0:
+        raise ValueError(f"{value!r} must be more than zero")
+    return quantity.canonical(value)
+
+
+# Held in canonical form, so that what is rendered is what an API server will show.
+Quantity = Annotated[
+    str,
+    Value(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "maxLength": 64,
+            "pattern": quantity.SYNTAX,
+            "x-kubernetes-int-or-string": True,
+        },
+        (BeforeValidator(_canonical_quantity),),
+    ),
+]
+
+
+def _int_or_text(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
+        raise ValueError(f"{value!r} is neither a number nor a name")
+    return value
+
+
+IntOrText = Annotated[
+    int | str,
+    Value(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "maxLength": 63,
+            "x-kubernetes-int-or-string": True,
+        },
+        (BeforeValidator(_int_or_text),),
+    ),
+]
+
+
+# --- Durations ------------------------------------------------------------------------------------
+
+POSITIVE = Rule("duration(self) > duration('0s')", "must be a duration of more than zero, like 10s")
+WHOLE_SECONDS_TO_AN_HOUR = Rule(
+    "duration(self) <= duration('1h')"
+    " && duration(string(duration(self).getSeconds()) + 's') == duration(self)",
+    "must be whole seconds between 0s and 1h, like 5m",
+)
+
+
+def _duration(value: object) -> Decimal:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a duration; write it like 10s, 2m or 1h30m")
+    return duration.parse(value)
+
+
+def _positive(value: Decimal) -> Decimal:
+    if value <= 0:
+        raise ValueError(POSITIVE.message)
+    return value
+
+
+def _whole_seconds_to_an_hour(value: Decimal) -> Decimal:
+    if value > 3600 or value != value.to_integral_value():
+        raise ValueError(WHOLE_SECONDS_TO_AN_HOUR.message)
+    return value
+
+
+def _duration_value(*rules: Rule, checks: tuple[Any, ...] = ()) -> Value:
+    schema: dict[str, Any] = {"type": "string", "maxLength": 32, "pattern": duration.SYNTAX}
+    if rules:
+        schema["x-kubernetes-validations"] = [dataclasses.asdict(rule) for rule in rules]
+    return Value(schema, (*checks, BeforeValidator(_duration)))
+
+
+# Decimal seconds.
+Duration = Annotated[Decimal, _duration_value()]
+PositiveDuration = Annotated[
+    Decimal, _duration_value(POSITIVE, checks=(AfterValidator(_positive),))
+]
+StabilizationDuration = Annotated[
+    Decimal,
+    _duration_value(
+        WHOLE_SECONDS_TO_AN_HOUR, checks=(AfterValidator(_whole_seconds_to_an_hour),)
+    ),
+]
+
+
+# --- Collections ----------------------------------------------------------------------------------
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def many(most: int, *, least: int = 0, keyed_by: str | None = None) -> Value:
+    """A list of at most ``most`` items, held as a tuple; ``keyed_by`` is unique among them."""
+    schema: dict[str, Any] = {"maxItems": most}
+    checks: tuple[Any, ...] = (BeforeValidator(_tuple), Field(min_length=least, max_length=most))
+    if least:
+        schema["minItems"] = least
+    if keyed_by is not None:
+        schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [keyed_by]}
+        checks += (AfterValidator(_Unique(keyed_by)),)
+    return Value(schema, checks)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Unique:
+    key: str
+
+    def __call__(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        names = [getattr(value, self.key) for value in values]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{self.key} {name!r} is given twice")
+        return values
+
+
+TextMap = Annotated[
+    Mapping[str, Annotated[str, Strict()]],
+    Value({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 64}),
+]

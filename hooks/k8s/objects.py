@@ -1,0 +1,137 @@
+"""Objects as an API server sends them: nested dicts that are read with suspicion.
+
+An object may come from an older CRD, a newer API server or a stranger. Reading never raises: a
+value of another type than expected reads as absent.
+"""
+
+import datetime
+import json
+from typing import Any, NewType
+
+Object = dict[str, Any]
+
+# `Kind.apiVersion`, the way version 2 of Metacontroller's hooks groups objects.
+GroupKey = NewType("GroupKey", str)
+# `namespace/name`, or `name` for cluster-scoped kinds.
+ObjectKey = NewType("ObjectKey", str)
+
+LAST_APPLIED = "metacontroller.k8s.io/last-applied-configuration"
+
+
+def group_key(obj: Object) -> GroupKey:
+    """The group that ``obj`` belongs to, e.g. ``Deployment.apps/v1``."""
+    return GroupKey(f"{text(obj, 'kind')}.{text(obj, 'apiVersion')}")
+
+
+def object_key(obj: Object) -> ObjectKey:
+    """The key of ``obj`` within its group."""
+    namespace, name = text(obj, "metadata", "namespace"), text(obj, "metadata", "name")
+    return ObjectKey(f"{namespace}/{name}" if namespace else name)
+
+
+def dig(obj: Any, *path: str) -> Any:
+    """The value at ``path``, or None where any step is missing or no object."""
+    for step in path:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(step)
+    return obj
+
+
+def text(obj: Any, *path: str) -> str:
+    """The string at ``path``, or an empty one."""
+    value = dig(obj, *path)
+    return value if isinstance(value, str) else ""
+
+
+def number(obj: Any, *path: str) -> int | None:
+    """The whole number at ``path``, or None. A boolean is no number."""
+    value = dig(obj, *path)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def mapping(obj: Any, *path: str) -> Object:
+    """The object at ``path``, or an empty one."""
+    value = dig(obj, *path)
+    return value if isinstance(value, dict) else {}
+
+
+def items(obj: Any, *path: str) -> list[Object]:
+    """The objects in the list at ``path``; entries that are no objects are left out."""
+    value = dig(obj, *path)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def annotation(obj: Any, name: str) -> str | None:
+    """The annotation's value, or None where it is not set."""
+    value = mapping(obj, "metadata", "annotations").get(name)
+    return value if isinstance(value, str) else None
+
+
+def condition(obj: Any, kind: str) -> Object:
+    """The status condition of type ``kind``, or an empty object."""
+    for found in items(obj, "status", "conditions"):
+        if found.get("type") == kind:
+            return found
+    return {}
+
+
+def time(obj: Any, *path: str) -> datetime.datetime | None:
+    """The RFC 3339 time at ``path``, or None."""
+    return parse_time(text(obj, *path))
+
+
+def parse_time(value: str) -> datetime.datetime | None:
+    """An aware time, or None for text that is not an RFC 3339 time."""
+    try:
+        parsed = datetime.datetime.fromisoformat(value.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else None
+
+
+def format_time(value: datetime.datetime) -> str:
+    """RFC 3339 in UTC with whole seconds, as Kubernetes writes times."""
+    return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def controller_of(obj: Object) -> Object:
+    """The ownerReference that controls ``obj``, or an empty object."""
+    for owner in items(obj, "metadata", "ownerReferences"):
+        if owner.get("controller") is True:
+            return owner
+    return {}
+
+
+def last_applied(obj: Object) -> Object | None:
+    """What Metacontroller applied last, as it remembers it on the object itself.
+
+    None where it remembers nothing that can be read: under server-side apply, or after somebody
+    edited the annotation.
+    """
+    remembered = annotation(obj, LAST_APPLIED)
+    if remembered is None:
+        return None
+    try:
+        value = json.loads(remembered)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and value else None
+
+
+def without_nulls(value: Any) -> Any:
+    """``value`` without members that are null, at every depth.
+
+    An API server drops them before it stores an object; a manifest that never passed one may
+    still hold some.
+    """
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+def compact(value: Any) -> str:
+    """JSON in its one shortest spelling: sorted keys, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
