@@ -67,7 +67,7 @@ TOOLS = (
     Tool(
         name="keda",
         programs={"keda-operator": "github.com/kedacore/keda/v2/cmd/operator"},
-        data=("github.com/kedacore/keda/v2", "config/crd/bases"),
+        data=("github.com/kedacore/keda/v2", "config"),
     ),
 )
 
