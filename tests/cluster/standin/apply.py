@@ -115,19 +115,18 @@ def _update(
     *,
     status: bool = False,
 ) -> None:
-    """Write a changed parent; after a conflict, work the change out again on a fresh read."""
+    """Write a changed parent: if what was synced differs, change what the parent is by now."""
     key = objects.key_of(parent)
-    current = parent
+    if change(parent) is None:
+        return
     for attempt in range(_PARENT_ATTEMPTS):
-        after = change(current)
-        if after is None:
-            return
         try:
-            client.replace(resource, key, after, status=status)
+            current = client.get(resource, key)
+            after = change(current)
+            # A namesake is not the object that was synced: that one is gone.
+            if after is not None and objects.uid_of(current) == objects.uid_of(parent):
+                client.replace(resource, key, after, status=status)
             return
         except ApiError as e:
             if e.reason != "Conflict" or attempt == _PARENT_ATTEMPTS - 1:
                 raise SyncFailed(f"{resource.plural} {key}: {e}") from e
-        current = client.get(resource, key)
-        if objects.uid_of(current) != objects.uid_of(parent):
-            return  # A namesake: the object that was synced is gone.
