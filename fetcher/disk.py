@@ -1,0 +1,160 @@
+"""The cache volume: folders that are ours, durable writes, space, and what its errors mean.
+
+Nothing here follows a link below the cache's root: the volume may be shared, and a link that
+somebody else planted would move our files elsewhere.
+"""
+
+import collections.abc
+import contextlib
+import errno
+import os
+import pathlib
+import stat
+
+from fetcher import errors
+
+_FILE_MODE = 0o644
+_FOLDER_MODE = 0o755
+
+
+def root_of(cache: str) -> pathlib.Path:
+    """The real path of the cache, which may itself be reached through a link."""
+    path = pathlib.Path(os.path.realpath(cache))
+    if not path.is_dir():
+        raise errors.Usage(f"--cache {cache}: there is no such folder: mount a volume there")
+    return path
+
+
+@contextlib.contextmanager
+def named(path: pathlib.Path) -> collections.abc.Iterator[None]:
+    """Turn the volume's errors into ours. Only calls on the volume go inside."""
+    try:
+        yield
+    except OSError as e:
+        where = pathlib.Path(os.fsdecode(e.filename)) if e.filename else path
+        match e.errno:
+            case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
+                raise errors.NoSpace(
+                    f"the volume of {path} is full ({e.strerror}), has {free_bytes(path)} bytes "
+                    "free: make room or ask for a larger volume"
+                ) from e
+            case errno.EACCES | errno.EPERM:
+                raise errors.NoPermission(_owner_line(where)) from e
+            case errno.EROFS:
+                raise errors.NoPermission(
+                    f"{where} is on a read-only volume: mount it read-write for this Job"
+                ) from e
+            case errno.ELOOP | errno.ENOTDIR:
+                raise errors.NoPermission(
+                    f"{where} is a link or a file where a folder was expected: remove it"
+                ) from e
+            case _:
+                raise errors.NoPermission(
+                    f"the volume of {path} fails: {e.strerror} ({where})"
+                ) from e
+
+
+def _owner_line(where: pathlib.Path) -> str:
+    shown = where
+    for shown in (where, *where.parents):
+        with contextlib.suppress(OSError):
+            found = shown.lstat()
+            return (
+                f"{shown} belongs to {found.st_uid}:{found.st_gid} with mode "
+                f"{stat.S_IMODE(found.st_mode):04o} and cannot be written as "
+                f"{os.geteuid()}:{os.getegid()}: set fsGroup, or chown the volume"
+            )
+    return f"{shown} cannot be written as {os.geteuid()}:{os.getegid()}"
+
+
+def free_bytes(path: pathlib.Path) -> int:
+    """Bytes that this user may still write."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
+def make_folders(root: pathlib.Path, relative: pathlib.PurePosixPath) -> pathlib.Path:
+    """Make each folder of a relative path below `root`, any uid may read it; links are refused."""
+    folder = root
+    for part in relative.parts:
+        parent, folder = folder, folder / part
+        try:
+            folder.mkdir(_FOLDER_MODE)
+        except FileExistsError:
+            if not stat.S_ISDIR(folder.lstat().st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(folder)) from None
+        else:
+            # mkdir obeys the umask; readers of other uids need the bits all the same.
+            folder.chmod(_FOLDER_MODE | (folder.stat().st_mode & stat.S_ISGID))
+            sync_folder(parent)
+    return folder
+
+
+def open_new(path: pathlib.Path) -> int:
+    """Create a file that must not exist, and return its descriptor."""
+    fd = os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE
+    )
+    os.fchmod(fd, _FILE_MODE)
+    return fd
+
+
+def open_old(path: pathlib.Path) -> int:
+    """Open a regular file of ours for reading and writing."""
+    return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def write_all(fd: int, data: memoryview, offset: int) -> None:
+    """Write every byte; a short write is not an end."""
+    while data:
+        done = os.pwrite(fd, data, offset)
+        data = data[done:]
+        offset += done
+
+
+def write_durably(path: pathlib.Path, content: bytes) -> None:
+    """Replace a small file so that a crash leaves the old one or the new one, whole."""
+    scratch = path.with_name(f".noctaya-{path.name}-{os.urandom(6).hex()}")
+    fd = open_new(scratch)
+    try:
+        write_all(fd, memoryview(content), 0)
+        os.fsync(fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+        raise
+    finally:
+        os.close(fd)
+    scratch.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: pathlib.Path) -> None:
+    """Make the names in a folder durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_tree(path: pathlib.Path) -> None:
+    """Make the names in a folder and all below it durable, the deepest first."""
+    for folder, _, _ in os.walk(path, topdown=False):
+        sync_folder(pathlib.Path(folder))
+
+
+def files_below(path: pathlib.Path) -> dict[str, os.stat_result]:
+    """Every entry below a folder but the folders, by relative name; links are not followed."""
+    found: dict[str, os.stat_result] = {}
+    for folder, folders, files in os.walk(path):
+        here = pathlib.Path(folder)
+        links = [name for name in folders if (here / name).is_symlink()]
+        for name in (*files, *links):
+            found[(here / name).relative_to(path).as_posix()] = (here / name).lstat()
+    return found
+
+
+def is_plain(found: os.stat_result) -> bool:
+    """Whether an entry is a regular file that no other name shares."""
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1

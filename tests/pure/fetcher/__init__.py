@@ -1,0 +1,1 @@
+"""The fetcher's rules that need neither a network nor a volume."""
