@@ -1,0 +1,64 @@
+"""Manifests for the scenarios: an echo engine as the runtime, and services that use it."""
+
+from typing import Any
+
+Object = dict[str, Any]
+
+API_VERSION = "serving.noctaya.io/v1alpha1"
+
+
+def runtime(name: str, *, load_seconds: float = 0, drains: bool = False) -> Object:
+    """The echo engine, quick to be seen as ready.
+
+    It names no metrics: with ``drains`` a replica that ends is held for the whole drainTimeout.
+    """
+    probe = {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 1}
+    spec: Object = {
+        "vendor": "nvidia",
+        "container": {
+            "image": "noctaya/echo:dev",
+            "args": ["--model={{ .Model.Path }}", f"--load-seconds={load_seconds:g}"],
+            "port": {"name": "http", "containerPort": 8000},
+        },
+        "accelerator": {"resourceName": "nvidia.com/gpu"},
+        "health": {"readiness": probe, "startup": {**probe, "failureThreshold": 60}},
+        "lifecycle": {"preStopDrain": drains, "terminationGracePeriodSeconds": 5},
+    }
+    annotations = {"serving.noctaya.io/accelerator": "none"}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "InferenceRuntime",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": spec,
+    }
+
+
+def service(
+    namespace: str,
+    name: str,
+    runtime_name: str,
+    *,
+    replicas: tuple[int, int] = (0, 1),
+    idle_seconds: int = 5,
+    drain_seconds: int = 0,
+    mode: str = "keepalive",
+) -> Object:
+    """A service of an echo runtime; ``replicas`` are min and max."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "LLMService",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {
+            "model": {"source": {"uri": "hf://noctaya/echo"}},
+            "runtime": {"name": runtime_name},
+            "cache": {"strategy": "None"},
+            "scaling": {
+                "min": replicas[0],
+                "max": replicas[1],
+                "activationTimeout": "90s",
+                "scaleDownStabilization": f"{idle_seconds}s",
+                "drainTimeout": f"{drain_seconds}s",
+            },
+            "endpoint": {"coldStart": {"mode": mode, "heartbeatInterval": "1s"}},
+        },
+    }

@@ -1,0 +1,57 @@
+"""Fixtures of the scenarios: Noctaya installed, KEDA beside it, services in namespaces."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.cluster import cluster as running
+from tests.cluster import noctaya
+from tests.cluster.scenarios import builders
+from tests.cluster.scenarios.endpoint import Endpoint
+
+Start = Callable[..., Endpoint]
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: running.Cluster) -> Iterator[running.Cluster]:
+    """Noctaya, Metacontroller and KEDA, each under its shipped account."""
+    cluster.keda_install()
+    noctaya.install(cluster)
+    noctaya.start_metacontroller(cluster)
+    cluster.apply(
+        builders.runtime("echo"),
+        builders.runtime("echo-slow", load_seconds=4),
+        builders.runtime("echo-drains", drains=True),
+    )
+    yield cluster
+    noctaya.stop_metacontroller(cluster)
+
+
+@pytest.fixture(scope="session")
+def start(installed: running.Cluster) -> Iterator[Start]:
+    """Start services: each gets a namespace of its own, so that no two share an audit trail.
+
+    Takes what `builders.service` takes after the namespace. The namespaces go at the end of the
+    session, without waiting: most often the rig goes with them.
+    """
+    namespaces = []
+
+    def begin(name: str, runtime: str = "echo", **spec: object) -> Endpoint:
+        # A rig that was kept may still be busy with the namespaces of an earlier run.
+        namespace = f"{name}-{os.urandom(2).hex()}"
+        namespaces.append(namespace)
+        installed.kubectl("create", "namespace", namespace)
+        service = builders.service(namespace, name, runtime, **spec)  # type: ignore[arg-type]
+        installed.apply(service)
+        return Endpoint(installed, namespace, name)
+
+    yield begin
+    if namespaces:
+        installed.kubectl("delete", "namespace", *namespaces, "--wait=false")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet(start: Start) -> Endpoint:
+    """A service that nobody uses while the others are busy; see ``test_quiet``."""
+    return start("quiet")
