@@ -86,6 +86,7 @@ def _cut(tokens: tuple[str, ...], length: int) -> tuple[str, ...]:
     """The first ``length`` characters, still in tokens."""
     ends = itertools.accumulate(len(token) for token in tokens)
     kept = (
-        token[: len(token) - max(0, end - length)] for token, end in zip(tokens, ends, strict=True)
+        token[: max(0, length - (end - len(token)))]
+        for token, end in zip(tokens, ends, strict=True)
     )
     return tuple(piece for piece in kept if piece)
