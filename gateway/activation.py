@@ -1,0 +1,155 @@
+"""A cold start, from the first request that finds no ready replica to the first that answers.
+
+One prober serves all waiters. The lease keeps the model wanted when they leave; what is probed and
+how long is decided by the demand, so that an activation nobody wants any more ends by itself.
+"""
+
+import asyncio
+import dataclasses
+import functools
+import time
+from collections.abc import Callable
+
+from gateway import log, probing, waiting
+from gateway.demand import Demand
+from gateway.replicas import Replica, ReplicaSet
+from gateway.settings import Settings
+
+# A held request leaves at most this long after its engine first answers; each look at an engine
+# that refuses costs the gateway about 0.2 ms.
+PROBE_INTERVAL = 0.015
+# Nothing asked for the scaler and nothing starts: then nobody will start anything.
+HOPELESS_AFTER = 30.0
+
+
+@dataclasses.dataclass(kw_only=True)
+class Cycle:
+    """One cold start. ``started`` is monotonic, the rest seconds of the wall clock."""
+
+    started: float
+    began_at: float
+    signalled_at: float | None = None
+    starting_at: float | None = None
+
+    def seconds(self, now: float) -> float:
+        return now - self.started
+
+
+# Called when a cycle ends: its result (ready or timeout), and its seconds.
+Ended = Callable[[str, Cycle, float], None]
+
+
+class Activation:
+    def __init__(
+        self,
+        settings: Settings,
+        replicas: ReplicaSet,
+        demand: Demand,
+        estimate: waiting.Estimate,
+        ended: Ended,
+    ) -> None:
+        self._settings = settings
+        self._replicas = replicas
+        self._demand = demand
+        self._estimate = estimate
+        self._ended = ended
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._probes: dict[Replica, asyncio.Task[None]] = {}
+        self._runner: asyncio.Task[None] | None = None
+        self.cycle: Cycle | None = None
+        # Set while requests wait: sources of replicas then look more often.
+        self.urgent = asyncio.Event()
+        replicas.on_change(self._look)
+
+    def begin(self, now: float) -> Cycle:
+        """Want the model: take or renew the lease, and look for a replica until it ends."""
+        if self.cycle is None:
+            self.cycle = Cycle(started=now, began_at=time.time())
+            self.urgent.set()
+            log.info("activation began")
+        self._demand.lease(until=now + self._settings.activation_timeout)
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._run())
+        return self.cycle
+
+    async def wait(self, until: float) -> Replica | None:
+        """A ready replica, or None at ``until`` (monotonic). Leaves no trace when cancelled."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_at(until, _wake, waiter)
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiters.discard(waiter)
+        return self._replicas.choose()
+
+    def hopeless(self, *, since: float, now: float, scaler_seen: bool) -> bool:
+        """Nobody who could start a replica was ever seen, and none is starting."""
+        if self._settings.min_replicas > 0 or scaler_seen or self._replicas.starting():
+            return False
+        return now - since >= HOPELESS_AFTER
+
+    def close(self) -> None:
+        if self._runner is not None:
+            self._runner.cancel()
+        for probe in self._probes.values():
+            probe.cancel()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self.cycle is not None:
+            if not self._demand.active(loop.time()):
+                self._end("timeout", loop.time())
+                break
+            self._probe_starting()
+            await asyncio.sleep(PROBE_INTERVAL)
+        self._runner = None
+        for probe in self._probes.values():
+            probe.cancel()
+
+    def _probe_starting(self) -> None:
+        for replica in self._replicas.starting():
+            # Without a request to ask, ready is what Kubernetes says; only one that it says is
+            # ready, but that refused, is tried.
+            may_ask = self._settings.readiness is not None or replica.listed.ready
+            if may_ask and replica not in self._probes:
+                task = asyncio.create_task(self._probe(replica))
+                self._probes[replica] = task
+                task.add_done_callback(functools.partial(self._probed, replica))
+
+    async def _probe(self, replica: Replica) -> None:
+        if await probing.answers(replica.address, self._settings.readiness):
+            self._replicas.answered(replica)
+
+    def _probed(self, replica: Replica, _: asyncio.Task[None]) -> None:
+        del self._probes[replica]
+
+    def _look(self) -> None:
+        """Something about the replicas changed."""
+        cycle = self.cycle
+        if cycle is None:
+            return
+        if cycle.starting_at is None and self._replicas.starting():
+            cycle.starting_at = time.time()
+        if self._replicas.ready():
+            now = asyncio.get_running_loop().time()
+            self._estimate.learn(cycle.seconds(now))
+            self._demand.answered(now)
+            self._end("ready", now)
+            for waiter in self._waiters:
+                _wake(waiter)
+
+    def _end(self, result: str, now: float) -> None:
+        cycle, self.cycle = self.cycle, None
+        self.urgent.clear()
+        if cycle is not None:
+            cycle.signalled_at = self._demand.signalled_at
+            log.info("activation ended", result=result, seconds=round(cycle.seconds(now), 4))
+            self._ended(result, cycle, now)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

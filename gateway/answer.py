@@ -1,0 +1,197 @@
+"""The client's side of one exchange: what was said so far decides what can still be said.
+
+Framing is written here, straight to the connection, rather than by aiohttp's response: one write
+per upstream read, and an error event can always be appended to a stream that stands between two
+events. aiohttp keeps parsing, limits, keep-alive and cancellation.
+"""
+
+import asyncio
+import json
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+
+from gateway import dialects
+from gateway.errors import ClientGone, Refusal
+from gateway.headers import Headers
+
+_STREAM_HEADERS: Headers = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    # Proxies in front buffer a stream otherwise.
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class _Written(web.StreamResponse):
+    """Tells aiohttp that the answer is written, and whether its connection may carry another."""
+
+    def __init__(self, *, keep_alive: bool) -> None:
+        super().__init__()
+        self._keep_alive = keep_alive
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        return None
+
+    async def write_eof(self, data: bytes | bytearray | memoryview = b"") -> None:
+        return None
+
+
+_KEEP = _Written(keep_alive=True)
+_CLOSE = _Written(keep_alive=False)
+
+
+class Answer:
+    def __init__(self, http: web.BaseRequest, request_id: str) -> None:
+        self._http = http
+        self._transport = http.transport
+        self._id = request_id.encode()
+        self._pending = b""  # A head that waits for the first body bytes, to leave with them.
+        self._chunked = False
+        self._events = False
+        self._body = True
+        self._tail = b""
+        self.keep_alive = bool(http.keep_alive)
+        self.status: int | None = None
+        self.finished = False
+
+    @property
+    def committed(self) -> bool:
+        return self.status is not None
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the client does not keep up, so that ``drain`` is due."""
+        return self._http.protocol.writing_paused
+
+    def head(self, status: int, reason: bytes, headers: Headers, *, length: int | None) -> None:
+        """Begin an answer; without ``length`` its end is told by framing. Nothing is sent until
+        the first ``write``, ``flush`` or ``finish``."""
+        assert not self.committed, "an answer begins once"
+        self.status = status
+        modern = self._http.version >= (1, 1)
+        self._body = self._http.method != "HEAD" and status not in (204, 304)
+        lines = [b"HTTP/1.%d %d %s\r\n" % (1 if modern else 0, status, reason)]
+        for name, value in headers:
+            lines += (name, b": ", value, b"\r\n")
+            if name.lower() == b"content-type":
+                # A stream with a length cannot take one more event.
+                self._events = length is None and value.lower().startswith(b"text/event-stream")
+        lines += (b"x-request-id: ", self._id, b"\r\n")
+        if length is not None:
+            lines.append(b"content-length: %d\r\n" % length)
+        elif self._body and modern:
+            self._chunked = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        elif self._body:
+            self.keep_alive = False
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        elif not modern:
+            lines.append(b"connection: keep-alive\r\n")
+        lines.append(b"\r\n")
+        self._pending = b"".join(lines)
+
+    def write(self, data: bytes) -> bool:
+        """Send body bytes; True where the client does not keep up, so that ``drain`` is due."""
+        if not self._body:
+            return False
+        tail = data if len(data) >= dialects.BOUNDARY_LENGTH else self._tail + data
+        self._tail = tail[-dialects.BOUNDARY_LENGTH :]
+        if self._chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        if self._pending:
+            data, self._pending = self._pending + data, b""
+        return self._send(data)
+
+    def flush(self) -> None:
+        if self._pending:
+            head, self._pending = self._pending, b""
+            self._send(head)
+
+    def finish(self) -> None:
+        end = self._pending + (b"0\r\n\r\n" if self._chunked else b"")
+        self._pending = b""
+        self.finished = True
+        if end:
+            self._send(end)
+
+    async def drain(self, *, within: float) -> None:
+        """Until the client has taken most of what was sent; raises ClientGone where it does not
+        within ``within`` seconds, or is not there any more."""
+        if self._transport is None or self._transport.is_closing():
+            raise ClientGone
+        try:
+            async with asyncio.timeout(within):
+                await self._http.writer.drain()
+        except (TimeoutError, ConnectionError):
+            raise ClientGone from None
+
+    def heartbeat(self) -> None:
+        """The first one commits to a 200: from here on an error can only be an event."""
+        if not self.committed:
+            self.head(200, b"OK", _STREAM_HEADERS, length=None)
+        self.write(dialects.HEARTBEAT)
+
+    def json(
+        self, status: int, payload: dict[str, Any] | list[Any], headers: Headers | None = None
+    ) -> None:
+        body = json.dumps(payload, separators=(",", ":")).encode()
+        self.text(status, b"application/json", body, headers)
+
+    def text(
+        self, status: int, content_type: bytes, body: bytes, headers: Headers | None = None
+    ) -> None:
+        own = [(b"content-type", content_type), (b"date", formatdate(usegmt=True).encode())]
+        reason = HTTPStatus(status).phrase.encode()
+        self.head(status, reason, own + (headers or []), length=len(body))
+        self.write(body)
+        self.finish()
+
+    def refuse(self, error: Refusal, dialect: dialects.Dialect | None) -> None:
+        """End in the way that is still open: a status, an error event, or a reset. Never a clean
+        end that would pass for a whole answer."""
+        if self.finished:
+            return
+        if self._pending:
+            # A head that was not sent yet is not said yet.
+            self._pending, self.status, self._chunked = b"", None, False
+        between_events = self._events and (not self._tail or dialects.at_boundary(self._tail))
+        if not self.committed:
+            self._refuse_with_status(error)
+        elif dialect is not None and between_events and self._body:
+            self.write(dialects.error_event(dialect, error))
+            self.finish()
+        else:
+            self.reset()
+
+    def reset(self) -> None:
+        self.keep_alive = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def response(self) -> web.StreamResponse:
+        if not self.finished:
+            self.reset()
+        return _KEEP if self.keep_alive else _CLOSE
+
+    def _refuse_with_status(self, error: Refusal) -> None:
+        headers: Headers = []
+        if error.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % error.retry_after))
+        if error.retry is not None:
+            headers.append((b"x-should-retry", b"true" if error.retry else b"false"))
+        if error.close:
+            self.keep_alive = False
+        self.json(error.status, {"error": error.detail()}, headers)
+
+    def _send(self, data: bytes) -> bool:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            # The handler is about to be cancelled for this; a sink cannot say it any other way.
+            return True
+        transport.write(data)
+        return self._http.protocol.writing_paused

@@ -1,0 +1,74 @@
+"""One request as the pipeline carries it: what came in, what was said back, what it will be
+recorded as."""
+
+import contextlib
+import dataclasses
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+
+from aiohttp import web
+
+from gateway import asks, route
+from gateway.answer import Answer
+from gateway.outcomes import Outcome
+
+# What may stand in logs and headers as it came; any other id is replaced.
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class Bill:
+    """Pessimistic until the pipeline says otherwise. Phases are wall-clock seconds."""
+
+    accepted: float
+    outcome: Outcome = Outcome.FAULT
+    waited_since: float | None = None
+    signalled: float | None = None
+    released: float | None = None
+    forwarded: float | None = None
+    first_byte: float | None = None
+    replica: str | None = None
+    heartbeats: int = 0
+    error: str | None = None
+
+    def phases(self) -> dict[str, float | None]:
+        names = ("accepted", "signalled", "released", "forwarded", "first_byte")
+        return {name: getattr(self, name) for name in names}
+
+
+class Call:
+    def __init__(self, http: web.BaseRequest, target: route.Target) -> None:
+        self.http = http
+        self.target = target
+        self.id = request_id(http.headers.get("X-Request-Id"))
+        self.answer = Answer(http, self.id)
+        self.bill = Bill(accepted=time.time())
+        self.body = b""
+        self._ask: asks.Ask | None = None
+
+    def ask(self) -> asks.Ask:
+        """What the body asks for; parsed when first wanted, which a warm model never does."""
+        if self._ask is None:
+            self._ask = asks.read(
+                self.body,
+                content_type=self.http.headers.get("Content-Type"),
+                content_encoding=self.http.headers.get("Content-Encoding"),
+            )
+        return self._ask
+
+
+def request_id(given: str | None) -> str:
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given
+    return os.urandom(16).hex()
+
+
+@contextlib.contextmanager
+def account(call: Call, record: Callable[[Call], None]) -> Iterator[Bill]:
+    """Record the block's request exactly once, whatever way it ends."""
+    try:
+        yield call.bill
+    finally:
+        record(call)

@@ -1,0 +1,41 @@
+"""What a request needs of the gateway around it."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+
+from gateway.activation import Activation
+from gateway.admission import Admission
+from gateway.calls import Call
+from gateway.demand import Demand
+from gateway.pool import Pool
+from gateway.replicas import ReplicaSet
+from gateway.settings import Settings
+from gateway.signals import Signals
+from gateway.waiting import Estimate
+
+
+@dataclasses.dataclass(eq=False)
+class Running:
+    """A request between its beginning and its end. ``stopped``: cancelled by the gateway's own
+    shutdown, not by its client's leaving."""
+
+    task: asyncio.Task[object]
+    call: Call
+    stopped: bool = False
+
+
+@dataclasses.dataclass(kw_only=True)
+class Deps:
+    settings: Settings
+    admission: Admission
+    demand: Demand
+    replicas: ReplicaSet
+    activation: Activation
+    estimate: Estimate
+    pool: Pool
+    signals: Signals
+    own: Callable[[Call], None]  # Answers the gateway's own endpoints.
+    scaler_seen: Callable[[], bool]
+    running: set[Running] = dataclasses.field(default_factory=set)
+    closing: bool = False

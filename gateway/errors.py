@@ -1,0 +1,79 @@
+"""What can go wrong, by what the pipeline does next.
+
+Refusal       answered to the client: a status and an OpenAI error body before the 200, an error
+              event after it
+NothingSent   the replica took no connection, so the request joins the activation again
+UpstreamLost  the engine broke off; ``began`` says whether a byte of its answer had come
+ClientGone    nobody is left to answer
+"""
+
+from gateway.outcomes import Outcome
+
+
+class Refusal(Exception):
+    """``retry_after`` in seconds. ``retry`` tells SDKs outright; None leaves it to the status."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str | None,
+        message: str,
+        *,
+        outcome: Outcome,
+        kind: str = "server_error",
+        param: str | None = None,
+        retry_after: int | None = None,
+        retry: bool | None = None,
+        close: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.outcome = outcome
+        self.kind = kind
+        self.param = param
+        self.retry_after = retry_after
+        self.retry = retry
+        self.close = close  # The client's connection is of no further use: its body was not read.
+
+    def detail(self) -> dict[str, str | None]:
+        """OpenAI's error object: all four keys, always."""
+        return {
+            "message": self.message,
+            "type": self.kind,
+            "param": self.param,
+            "code": self.code,
+        }
+
+
+def invalid(status: int, message: str, *, code: str | None = None, close: bool = False) -> Refusal:
+    return Refusal(
+        status,
+        code,
+        message,
+        outcome=Outcome.INVALID,
+        kind="invalid_request_error",
+        close=close,
+    )
+
+
+class NothingSent(Exception):
+    """``kind``: refused, unreachable or connect_timeout."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+class UpstreamLost(Exception):
+    """``kind``: reset, closed, framing, first_byte_timeout or idle_timeout."""
+
+    def __init__(self, kind: str, *, began: bool) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.began = began
+
+
+class ClientGone(Exception):
+    """Raised where the client's connection is found closed; nothing more can be said to it."""

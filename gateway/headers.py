@@ -1,0 +1,58 @@
+"""Header lists as bytes, on their way through: hop-by-hop ones stay behind, order is kept."""
+
+from collections.abc import Iterable
+
+Headers = list[tuple[bytes, bytes]]
+
+# RFC 9110 7.6.1, and the older names that mean the same.
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+# The body was read and is framed anew; the id is ours; Expect was answered here.
+_REQUEST_ONLY = _HOP_BY_HOP | {b"content-length", b"expect", b"x-request-id"}
+_RESPONSE_ONLY = _HOP_BY_HOP | {b"content-length", b"x-request-id"}
+
+
+def to_engine(raw: Iterable[tuple[bytes, bytes]], *, identity: bool) -> Headers:
+    """``identity`` asks for an uncompressed answer: the stream it goes into has begun as such."""
+    kept = _without(raw, _REQUEST_ONLY)
+    if identity:
+        kept = [(n, v) for n, v in kept if n.lower() != b"accept-encoding"]
+        kept.append((b"accept-encoding", b"identity"))
+    return kept
+
+
+def to_client(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
+    return _without(raw, _RESPONSE_ONLY)
+
+
+def value(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """The first value of ``name`` (lower case)."""
+    for n, v in headers:
+        if n.lower() == name:
+            return v
+    return None
+
+
+def _without(raw: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
+    kept: Headers = []
+    named: set[bytes] | None = None
+    for name, value_ in raw:
+        lower = name.lower()
+        if lower not in dropped:
+            kept.append((name, value_))
+        elif lower == b"connection":
+            named = (named or set()) | {token.strip().lower() for token in value_.split(b",")}
+    if named and named - {b"keep-alive", b"close"}:
+        kept = [(n, v) for n, v in kept if n.lower() not in named]
+    return kept

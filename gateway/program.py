@@ -1,0 +1,236 @@
+"""The gateway as a process: its parts put together, started, and stopped in order."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+
+import grpc
+import uvloop
+from aiohttp import web
+
+from gateway import log, pipeline
+from gateway.activation import Activation
+from gateway.admission import Admission
+from gateway.demand import Demand
+from gateway.deps import Deps
+from gateway.outcomes import Outcome
+from gateway.pool import Pool
+from gateway.proto import externalscaler_pb2_grpc as pb_grpc
+from gateway.replicas import ReplicaSet
+from gateway.scaler import Scaler
+from gateway.server import Server
+from gateway.settings import FromFile, Listen, Settings
+from gateway.signals import Signals
+from gateway.sources import Source
+from gateway.sources.endpointslices import EndpointSliceSource
+from gateway.sources.file import FileSource
+from gateway.status import Status
+from gateway.waiting import Estimate
+
+# Bodies of requests in memory, all together; a request without a place for its body gets 429.
+HELD_BYTES = 256 * 1024 * 1024
+# What is left this long before the end is answered, so that the answers still get out.
+_LAST_WORDS = 5.0
+_SCALER_OPTIONS = [
+    ("grpc.so_reuseport", 0),  # A port in use is an error, not a share of its connections.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+
+def run(settings: Settings) -> int:
+    """The exit code: 0 after a stop in order, 1 where the gateway could not start or go on."""
+    log.capture_libraries()
+    gc.set_threshold(50_000, 20, 50)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_main(settings))
+
+
+async def _main(settings: Settings) -> int:
+    asked, at_once = _signals()
+    gateway = _Gateway(settings)
+    try:
+        await gateway.start()
+    except OSError as e:
+        sys.stderr.write(f"noctaya-gateway: {e}\n")
+        return 1
+    # What was imported and built lives for good; collections need not look at it again.
+    gc.collect()
+    gc.freeze()
+    failed = await gateway.run_until(asked)
+    if failed:
+        return 1
+    await gateway.stop(at_once)
+    return 0
+
+
+def _signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Set by the first and by the second SIGTERM or SIGINT."""
+    asked, at_once = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        if asked.is_set():
+            at_once.set()
+        asked.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    return asked, at_once
+
+
+class _Gateway:
+    """Built inside the running loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        clock = asyncio.get_running_loop().time
+        self._settings = settings
+        self._clock = clock
+        signals = Signals()
+        demand = Demand(clock)
+        replicas = ReplicaSet()
+        estimate = Estimate(
+            startup_budget=settings.startup_budget,
+            activation_timeout=settings.activation_timeout,
+        )
+        admission = Admission(slots=settings.max_queue, held_bytes=HELD_BYTES)
+        activation = Activation(settings, replicas, demand, estimate, signals.activation_ended)
+        pool = Pool()
+        self._source = _source(settings, replicas, activation.urgent)
+        self._scaler = Scaler(settings, demand, replicas, known=self._source.known, clock=clock)
+        self._server = Server(self._serve, self._bad_request)
+        self._status = Status(
+            settings=settings,
+            signals=signals,
+            admission=admission,
+            demand=demand,
+            replicas=replicas,
+            activation=activation,
+            pool=pool,
+            scaler_streams=lambda: self._scaler.streams,
+            client_connections=lambda: len(self._server.connections),
+            not_ready=self._not_ready,
+        )
+        self._deps = Deps(
+            settings=settings,
+            admission=admission,
+            demand=demand,
+            replicas=replicas,
+            activation=activation,
+            estimate=estimate,
+            pool=pool,
+            signals=signals,
+            own=self._status.answer,
+            scaler_seen=lambda: self._scaler.seen,
+        )
+        self._grpc = grpc.aio.server(options=_SCALER_OPTIONS)
+
+    async def start(self) -> None:
+        """Raises OSError, in words, where a port cannot be had."""
+        http, scaler = self._settings.listen, self._settings.scaler_listen
+        with _in_words("--listen", http):
+            await self._server.listen(http)
+        with _in_words("--scaler-listen", scaler):
+            _try_port(scaler)
+            pb_grpc.add_ExternalScalerServicer_to_server(self._scaler, self._grpc)  # type: ignore[no-untyped-call]
+            self._grpc.add_insecure_port(str(scaler))
+        await self._grpc.start()
+        log.info("gateway started", listen=str(http), scaler_listen=str(scaler))
+
+    async def run_until(self, asked: asyncio.Event) -> bool:
+        """Follow the replicas until ``asked`` is set; True where that ended by itself, a bug."""
+        source = asyncio.create_task(self._source.run())
+        stop = asyncio.create_task(asked.wait())
+        await asyncio.wait((source, stop), return_when=asyncio.FIRST_COMPLETED)
+        self._following = source
+        if source.done():
+            log.error("replicas are not followed any more", error=repr(source.exception()))
+            return True
+        return False
+
+    async def stop(self, at_once: asyncio.Event) -> None:
+        """Readiness fails first; then new connections stop, and then, after the grace, what still
+        runs is answered. Held requests go on waiting meanwhile, for their replica still comes."""
+        started = self._clock()
+        self._deps.closing = True
+        log.info("gateway stopping", running=len(self._deps.running))
+        self._scaler.stop()
+        await self._grpc.stop(1.0)
+        await _elapses(self._settings.accept_after_term, at_once)
+        self._server.stop_listening()
+        last_words = started + self._settings.grace - _LAST_WORDS
+        while self._deps.running and self._clock() < last_words and not at_once.is_set():
+            self._close_idle()
+            await _elapses(0.05, at_once)
+        await self._answer_the_rest()
+        self._following.cancel()
+        self._deps.activation.close()
+        self._deps.pool.close()
+        log.info("gateway stopped")
+
+    async def _answer_the_rest(self) -> None:
+        for running in list(self._deps.running):
+            running.stopped = True
+            running.task.cancel()
+        until = self._clock() + _LAST_WORDS
+        while (self._deps.running or self._server.connections) and self._clock() < until:
+            self._close_idle()
+            await asyncio.sleep(0.02)
+
+    def _close_idle(self) -> None:
+        self._server.close_idle({running.call.http.protocol for running in self._deps.running})
+
+    async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
+        return await pipeline.serve(http, self._deps)
+
+    def _bad_request(self, status: int) -> None:
+        self._deps.signals.requests[Outcome.INVALID, str(status)] += 1
+        log.info("request", status=status, outcome=Outcome.INVALID)
+
+    def _not_ready(self) -> str | None:
+        if self._deps.closing:
+            return "the gateway is stopping"
+        return self._source.trouble
+
+
+def _source(settings: Settings, replicas: ReplicaSet, urgent: asyncio.Event) -> Source:
+    where = settings.replicas_from
+    if isinstance(where, FromFile):
+        return FileSource(where.path, replicas, port_name=settings.backend_port, urgent=urgent)
+    return EndpointSliceSource(
+        replicas,
+        account=where.account,
+        namespace=settings.namespace,
+        backend_service=settings.backend_service,
+        port_name=settings.backend_port,
+        urgent=urgent,
+    )
+
+
+@contextlib.contextmanager
+def _in_words(flag: str, at: Listen) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, RuntimeError) as e:
+        number = e.errno if isinstance(e, OSError) else None
+        reason = os.strerror(number) if number else str(e)
+        raise OSError(f"{flag}: cannot listen on {at}: {reason}") from None
+
+
+def _try_port(at: Listen) -> None:
+    """gRPC says on stderr, in words of its own, that a port is taken: so ask first."""
+    family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
+    with socket.create_server((at.host, at.port), family=family):
+        pass
+
+
+async def _elapses(seconds: float, cut_short: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await cut_short.wait()

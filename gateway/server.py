@@ -1,0 +1,96 @@
+"""aiohttp's HTTP server, as the gateway needs it: JSON errors, bytes left as they are, no log of
+its own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from gateway import calls, log
+from gateway.settings import Listen
+
+# Above the 60 s after which load balancers usually drop an idle connection, so that they do first.
+_KEEP_ALIVE = 75.0
+# A burst of clients comes when a model is woken by many at once.
+_BACKLOG = 4096
+# How long the rest of a body that nobody reads is taken, lest a reset eats the answer.
+_LINGER = 5.0
+
+
+class Server:
+    """``handle`` writes its own answers; ``bad_request`` hears of each that HTTP itself forbids."""
+
+    def __init__(
+        self,
+        handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        bad_request: Callable[[int], None],
+    ) -> None:
+        self._aiohttp = web.Server(handle, handler_cancellation=True)
+        self._bad_request = bad_request
+        self._listener: asyncio.Server | None = None
+
+    @property
+    def connections(self) -> list[web.RequestHandler]:
+        return self._aiohttp.connections
+
+    async def listen(self, at: Listen) -> None:
+        """Raises OSError where the port cannot be had."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            lambda: _Connection(self._aiohttp, loop, self._bad_request),
+            at.host,
+            at.port,
+            backlog=_BACKLOG,
+        )
+
+    def stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+
+    def close_idle(self, busy: set[object]) -> None:
+        """Connections that carry no request now would carry none before we are gone."""
+        for connection in self.connections:
+            if connection not in busy:
+                connection.close()
+
+
+class _Connection(web.RequestHandler):
+    __slots__ = ("_bad_request",)
+
+    def __init__(
+        self,
+        server: web.Server,
+        loop: asyncio.AbstractEventLoop,
+        bad_request: Callable[[int], None],
+    ) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]  # Documented: None switches it off.
+            auto_decompress=False,
+            keepalive_timeout=_KEEP_ALIVE,
+            lingering_time=_LINGER,
+        )
+        self._bad_request = bad_request
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The parser's own refusals, in JSON. Neither logged nor answered with the bytes that were
+        refused: they may hold a key."""
+        if exc is not None and not isinstance(exc, HttpProcessingError):
+            log.error("connection failed", error=repr(exc))
+        self._bad_request(status)
+        text = "the request is not valid HTTP" if status == 400 else "internal error"
+        kind = "invalid_request_error" if status == 400 else "server_error"
+        error = {"message": text, "type": kind, "param": None, "code": None}
+        response = web.json_response(
+            {"error": error}, status=status, headers={"x-request-id": calls.request_id(None)}
+        )
+        response.force_close()
+        return response

@@ -1,0 +1,201 @@
+"""Replicas from the cluster: list and watch of the backend's EndpointSlices.
+
+The gateway speaks to the API server with its Pod's own account. A watch tells changes at once;
+while requests wait the slices are listed as well, since a watch can lose an event without noticing.
+While the API server is away the last known replicas stay.
+"""
+
+import asyncio
+import json
+import os
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from gateway import log, replicas
+from gateway.sources import nap
+
+# The API server sends a bookmark about once a minute at the latest; a watch silent for longer may
+# be a connection that died without a word.
+_SILENCE = 60.0
+_LIST_TIMEOUT = 10.0
+_LIST_INTERVAL = 2.0
+_RETRY_FIRST, _RETRY_MOST = 0.2, 5.0
+
+
+class _Refused(Exception):
+    """The API server's answer was no list or watch; ``status`` is its HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class EndpointSliceSource:
+    def __init__(
+        self,
+        into: replicas.ReplicaSet,
+        *,
+        account: Path,
+        namespace: str,
+        backend_service: str,
+        port_name: str,
+        urgent: asyncio.Event,
+    ) -> None:
+        self._into = into
+        self._account = account
+        self._port_name = port_name
+        self._urgent = urgent
+        self._path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+        self._selector = f"kubernetes.io/service-name={backend_service}"
+        self._slices: dict[str, dict[str, Any]] = {}
+        self._trouble: str | None = "the API server has not answered yet"
+        self.known = asyncio.Event()
+
+    @property
+    def trouble(self) -> str | None:
+        """A refusal counts even after a good list; an API server that is away does not."""
+        return self._trouble
+
+    async def run(self) -> None:
+        async with (
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=self._tls()),
+                auto_decompress=True,
+                trust_env=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            ) as session,
+            asyncio.TaskGroup() as tasks,
+        ):
+            tasks.create_task(self._follow(session))
+            tasks.create_task(self._list_while_urgent(session))
+
+    async def _follow(self, session: aiohttp.ClientSession) -> None:
+        pause = _RETRY_FIRST
+        while True:
+            try:
+                version = await self._list(session)
+                pause = _RETRY_FIRST
+                await self._watch(session, version)
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as e:
+                self._away(e)
+            except _Refused as e:
+                if e.status == 410:
+                    continue
+                self._refused(e)
+            except (KeyError, TypeError, AttributeError) as e:
+                log.warning("replicas not read", reason=f"not an EndpointSlice: {e!r}")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _RETRY_MOST)
+
+    async def _list_while_urgent(self, session: aiohttp.ClientSession) -> None:
+        while True:
+            await nap(self._urgent, relaxed=3600.0, hurried=_LIST_INTERVAL)
+            if not self._urgent.is_set():
+                continue
+            try:
+                await self._list(session)
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError, _Refused):
+                # The watch's own loop meets the same trouble, and reports it.
+                continue
+            await asyncio.sleep(0)
+
+    async def _list(self, session: aiohttp.ClientSession) -> str:
+        """Read all slices; returns the resource version to watch from."""
+        query = {"labelSelector": self._selector}
+        timeout = aiohttp.ClientTimeout(total=_LIST_TIMEOUT)
+        async with await self._get(session, query, timeout) as response:
+            listed = await response.json(content_type=None)
+        self._slices = {piece["metadata"]["name"]: piece for piece in listed["items"] or ()}
+        self._publish()
+        if self._trouble is not None:
+            log.info("replicas known", **self._into.counts())
+        self._trouble = None
+        self.known.set()
+        return str(listed["metadata"]["resourceVersion"])
+
+    async def _watch(self, session: aiohttp.ClientSession, version: str) -> None:
+        """Until the API server ends it, or says nothing for ``_SILENCE``. Each look begins with a
+        list, so a version that is too old costs nothing but that."""
+        query = {
+            "labelSelector": self._selector,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+        }
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_SILENCE)
+        async with await self._get(session, query, timeout) as response:
+            async for line in _lines(response.content):
+                self._event(json.loads(line))
+
+    def _event(self, event: dict[str, Any]) -> None:
+        kind, thing = event["type"], event["object"]
+        if kind == "BOOKMARK":
+            return
+        if kind == "ERROR":
+            raise _Refused(int(thing.get("code") or 500), str(thing.get("message")))
+        name = thing["metadata"]["name"]
+        if kind == "DELETED":
+            self._slices.pop(name, None)
+        else:
+            self._slices[name] = thing
+        self._publish()
+
+    def _publish(self) -> None:
+        self._into.replace(replicas.parse(self._slices.values(), port_name=self._port_name))
+
+    async def _get(
+        self, session: aiohttp.ClientSession, query: dict[str, str], limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        url = f"https://{_api_server()}{self._path}"
+        # Read for each request: the kubelet replaces the token before it expires.
+        token = (self._account / "token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        response = await session.get(url, params=query, timeout=limits, headers=headers)
+        if response.status != 200:
+            async with response:
+                raise _Refused(response.status, _message(await response.text()))
+        return response
+
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self._account / "ca.crt"))
+
+    def _away(self, error: Exception) -> None:
+        log.warning("API server away", reason=repr(error))
+        if not self.known.is_set():
+            self._trouble = f"the API server does not answer: {error!r}"
+
+    def _refused(self, error: _Refused) -> None:
+        log.warning("replicas not read", status=error.status, reason=str(error))
+        if error.status in (401, 403) or not self.known.is_set():
+            self._trouble = f"the API server refuses to list EndpointSlices: {error}"
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """aiohttp's own line reader gives up on long lines, and a slice may hold 1000 endpoints."""
+    rest = b""
+    while chunk := await stream.readany():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _api_server() -> str:
+    """Where the kubelet says the API server is; raises OSError outside a Pod."""
+    try:
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+    except KeyError as e:
+        raise OSError(f"{e} is not set: not in a cluster? see --replicas-from file:PATH") from None
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _message(text: str) -> str:
+    """A Status object's message, or whatever stands there instead."""
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:200]

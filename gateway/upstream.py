@@ -1,0 +1,358 @@
+"""The gateway's side of a connection to a replica: HTTP/1.1 over asyncio and httptools.
+
+A Connection is a socket and can be used again; an Exchange is one request and its answer. All state
+of a request lives in its Exchange, since a pooled connection may serve the next request before the
+last one's handler has run again.
+
+Body bytes are handed to the exchange's sink from within ``data_received``: a token costs no task
+switch. What goes wrong is raised from ``head`` and ``finish`` as ``UpstreamLost``.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+
+from gateway.errors import NothingSent, UpstreamLost
+from gateway.headers import Headers
+from gateway.replicas import Address
+
+# Long enough for one lost SYN (the kernel sends it again after 1 s), short against any activation.
+CONNECT_TIMEOUT = 3.0
+# httptools sets no limit of its own; engines send well under one KiB.
+_MAX_HEAD = 256 * 1024
+# Read ahead of a sink that is not attached yet; after that the engine has to wait.
+_MAX_EARLY_BODY = 64 * 1024
+
+
+class Head:
+    """Status and headers of an answer, and how its body is framed."""
+
+    def __init__(self, status: int, reason: bytes, headers: Headers) -> None:
+        self.status = status
+        self.reason = reason
+        self.headers = headers
+        self.length: int | None = None
+        self.chunked = False
+        for name, value in headers:
+            lower = name.lower()
+            if lower == b"content-length":
+                self.length = int(value)
+            elif lower == b"transfer-encoding":
+                self.chunked = True
+        if self.chunked:
+            self.length = None
+
+    @property
+    def has_body(self) -> bool:
+        return self.status >= 200 and self.status not in (204, 304)
+
+
+async def connect(
+    address: Address, *, within: float = CONNECT_TIMEOUT, tls: ssl.SSLContext | None = None
+) -> "Connection":
+    """Raises NothingSent where no connection comes about."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(within):
+            _, connection = await loop.create_connection(
+                lambda: Connection(address), address.host, address.port, ssl=tls
+            )
+    except TimeoutError:
+        raise NothingSent("connect_timeout") from None
+    except ConnectionRefusedError:
+        raise NothingSent("refused") from None
+    except OSError as e:
+        raise NothingSent("unreachable") from e
+    return connection
+
+
+class Connection(asyncio.Protocol):
+    """``exchange`` is the one request that is on its way, None while idle."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.used = False  # Whether an exchange came to its end on it before.
+        self.idle_since = 0.0
+        self.exchange: Exchange | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def send(
+        self, method: str, target: str, headers: Headers, body: bytes, *, with_length: bool
+    ) -> "Exchange":
+        """Write one request. The caller owns the Exchange, and must ``close`` or ``finish`` it."""
+        assert self.exchange is None, "one exchange at a time"
+        exchange = Exchange(self, asyncio.get_running_loop(), bodiless=method == "HEAD")
+        self.exchange = exchange
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            exchange.fail("closed")
+            return exchange
+        lines = [f"{method} {target} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")]
+        for name, value in headers:
+            lines += (name, b": ", value, b"\r\n")
+        if with_length:
+            lines.append(b"content-length: %d\r\n" % len(body))
+        lines.append(b"\r\n")
+        if len(body) <= 64 * 1024:
+            lines.append(body)
+            transport.write(b"".join(lines))
+        else:
+            transport.write(b"".join(lines))
+            transport.write(body)
+        return exchange
+
+    @property
+    def usable(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def close(self) -> None:
+        """At once and without ceremony: the engine has to notice that nobody reads any more."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_reading(self) -> None:
+        if self.usable and self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.usable and self._transport is not None:
+            self._transport.resume_reading()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A cast, since uvloop's transports do not derive from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.exchange is None:
+            # An answer that nobody asked for must not become the next request's.
+            self.close()
+        else:
+            self.exchange.feed(data)
+
+    def eof_received(self) -> None:
+        if self.exchange is not None:
+            self.exchange.ended()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self.exchange is not None:
+            self.exchange.ended() if exc is None else self.exchange.fail("reset")
+
+
+class Exchange:
+    """One request's answer. Use: ``head``, then ``relay`` or ``collect``, and ``close`` always."""
+
+    def __init__(
+        self, connection: Connection, loop: asyncio.AbstractEventLoop, *, bodiless: bool
+    ) -> None:
+        self.connection = connection
+        self._loop = loop
+        self._bodiless = bodiless
+        # The parser keeps this object's methods: a cycle, broken where the exchange ends.
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._headers: Headers = []
+        self._reason = b""
+        self._head: Head | None = None
+        self._head_bytes = 0
+        self._pieces: list[bytes] = []
+        self._early = False  # Body came before a sink, more than is read ahead.
+        self._sink: Callable[[bytes], bool] | None = None
+        self._paused = False
+        self._complete = False
+        self._surplus = False
+        self._keep_alive = False
+        self._error: UpstreamLost | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_byte = loop.time()
+        self.began = False  # Whether any byte of an answer came.
+
+    # What handlers call.
+
+    async def head(self, *, within: float) -> Head:
+        """The answer's head; raises UpstreamLost, also when none comes within ``within``."""
+        self._last_byte = self._loop.time()
+        while self._head is None:
+            if self._error is not None:
+                raise self._error
+            await self._wait(within, "first_byte_timeout")
+        return self._head
+
+    def relay(self, sink: Callable[[bytes], bool]) -> None:
+        """Hand every body byte to ``sink`` from now on; it answers whether it wants to be spared
+        more until ``resume``."""
+        self._sink = sink
+        if self._early:
+            self.connection.resume_reading()
+        self._flush()
+
+    async def finish(self, *, within: float) -> bool:
+        """True once the answer is whole, False when the sink wants to be spared; raises
+        UpstreamLost where it breaks off, or stays silent for ``within``."""
+        while not self._complete and not self._paused:
+            if self._error is not None:
+                raise self._error
+            await self._wait(within, "idle_timeout")
+        return self._complete
+
+    def resume(self) -> None:
+        self._paused = False
+        self._last_byte = self._loop.time()
+        self.connection.resume_reading()
+
+    async def collect(self, limit: int, *, within: float) -> bytes:
+        """The whole body where it is at most ``limit`` bytes long, else its beginning."""
+        parts: list[bytes] = []
+
+        def sink(data: bytes) -> bool:
+            parts.append(data)
+            return sum(map(len, parts)) > limit
+
+        self.relay(sink)
+        await self.finish(within=within)
+        return b"".join(parts)[:limit]
+
+    def close(self) -> bool:
+        """Let go of the connection; True where it can carry another request."""
+        self._parser = None
+        connection = self.connection
+        if connection.exchange is self:
+            connection.exchange = None
+        reusable = self._complete and self._keep_alive and not self._surplus and connection.usable
+        if reusable:
+            connection.used = True
+            if self._paused:
+                connection.resume_reading()
+        else:
+            connection.close()
+        return reusable
+
+    async def _wait(self, within: float, kind: str) -> None:
+        """Until something happens. The limit counts from the last byte, not from the call."""
+        self._waiter = self._loop.create_future()
+        self._arm(within, kind)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _arm(self, within: float, kind: str) -> None:
+        due = self._last_byte + within
+        self._timer = self._loop.call_at(due, self._check, within, kind)
+
+    def _check(self, within: float, kind: str) -> None:
+        silent = self._loop.time() - self._last_byte
+        # Timers of uvloop count in whole milliseconds and may fire early by one.
+        if silent >= within - 0.002:
+            self.fail(kind)
+        else:
+            self._arm(within, kind)
+
+    # What the connection calls.
+
+    def feed(self, data: bytes) -> None:
+        parser = self._parser
+        if parser is None or self._error is not None:
+            return
+        self._last_byte = self._loop.time()
+        self.began = True
+        if self._head is None:
+            self._head_bytes += len(data)
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.fail("framing")
+            return
+        except httptools.HttpParserError:
+            # Bytes behind a whole answer spoil the connection, not the answer.
+            if self._complete:
+                self._surplus = True
+            else:
+                self.fail("framing")
+                return
+        if self._head is None:
+            if self._head_bytes > _MAX_HEAD:
+                self.fail("framing")
+            return
+        self._flush()
+        self._wake_if_over()
+
+    def ended(self) -> None:
+        """The engine closed its side."""
+        if self._complete or self._error is not None:
+            return
+        head = self._head
+        until_eof = head is not None and head.length is None and not head.chunked
+        if until_eof:
+            self._complete = True
+            self._flush()
+            self._wake()
+        else:
+            self.fail("closed")
+
+    def fail(self, kind: str) -> None:
+        if self._error is None and not self._complete:
+            self._error = UpstreamLost(kind, began=self.began)
+            self._wake()
+
+    def _flush(self) -> None:
+        pieces = self._pieces
+        if not pieces:
+            return
+        if self._sink is None:
+            if not self._early and sum(map(len, pieces)) > _MAX_EARLY_BODY:
+                self._early = True
+                self.connection.pause_reading()
+            return
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        if self._sink(data) and not self._complete:
+            self._paused = True
+            self.connection.pause_reading()
+            self._wake()
+
+    def _wake_if_over(self) -> None:
+        if self._complete or self._sink is None:
+            self._wake()
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    # What httptools calls.
+
+    def on_status(self, reason: bytes) -> None:
+        self._reason += reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._complete:
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        status = self._parser.get_status_code()
+        if self._complete:
+            self._surplus = True
+        elif status < 200:
+            # 100 and 103 announce the answer; 101 was not asked for and ends as a framing error.
+            self._headers, self._reason = [], b""
+        else:
+            self._head = Head(status, self._reason, self._headers)
+            self._keep_alive = self._parser.should_keep_alive()
+            if self._bodiless:
+                # An answer to HEAD: its length belongs to no body, which httptools cannot know.
+                self._complete, self._keep_alive = True, False
+
+    def on_body(self, data: bytes) -> None:
+        if not self._complete:
+            self._pieces.append(data)
+
+    def on_message_complete(self) -> None:
+        if self._head is not None:
+            self._complete = True
