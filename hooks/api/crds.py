@@ -196,7 +196,8 @@ def _condition() -> CRD:
         "required": ["type", "status", "reason", "message", "lastTransitionTime"],
         "properties": {
             "type": text | {"description": "Name of the aspect."},
-            "status": text | {"enum": ["True", "False", "Unknown"], "description": "Whether it holds."},
+            "status": text
+            | {"enum": ["True", "False", "Unknown"], "description": "Whether it holds."},
             "reason": text | {"description": "Why, in one word."},
             "message": text | {"description": "Why, in words, and what to do."},
             "lastTransitionTime": text
@@ -252,7 +253,10 @@ def main(arguments: list[str] | None = None) -> int:
         before = path.read_text(encoding="utf-8") if path.exists() else ""
         diff = list(
             difflib.unified_diff(
-                before.splitlines(keepends=True), text.splitlines(keepends=True), str(path), "models"
+                before.splitlines(keepends=True),
+                text.splitlines(keepends=True),
+                str(path),
+                "models",
             )
         )
         sys.stdout.writelines(diff)

@@ -1,4 +1,4 @@
-"""The kinds of values that fields hold: one `Value` says how pydantic checks it and how the CRD does.
+"""The kinds of values that fields hold, each said once: to pydantic and to the CRD's schema.
 
 Scalars are strict: an API server refuses ``"3"`` for an integer, so the hooks refuse it too.
 """
@@ -85,6 +85,8 @@ EnvName = Annotated[str, text(253, pattern=r"^[^=]+$")]
 PortName = Annotated[str, text(15, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 Argument = Annotated[str, text(8192, least=0)]
 UrlPath = Annotated[str, text(1024, pattern="^/")]
+# Stands in a shell command, so nothing that a shell would read.
+MetricsPath = Annotated[str, text(1024, pattern="^/[A-Za-z0-9._~/-]*$")]
 MetricName = Annotated[str, text(256, pattern="^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
 
 
@@ -139,8 +141,8 @@ IntOrText = Annotated[
 
 POSITIVE = Rule("duration(self) > duration('0s')", "must be a duration of more than zero, like 10s")
 WHOLE_SECONDS_TO_AN_HOUR = Rule(
-    "duration(self) <= duration('1h')"
-    " && duration(string(duration(self).getSeconds()) + 's') == duration(self)",
+    # By milliseconds: over text made from a number, the API server counts a cost without bound.
+    "duration(self) <= duration('1h') && duration(self).getMilliseconds() % 1000 == 0",
     "must be whole seconds between 0s and 1h, like 5m",
 )
 
@@ -177,9 +179,7 @@ PositiveDuration = Annotated[
 ]
 StabilizationDuration = Annotated[
     Decimal,
-    _duration_value(
-        WHOLE_SECONDS_TO_AN_HOUR, checks=(AfterValidator(_whole_seconds_to_an_hour),)
-    ),
+    _duration_value(WHOLE_SECONDS_TO_AN_HOUR, checks=(AfterValidator(_whole_seconds_to_an_hour),)),
 ]
 
 

@@ -49,13 +49,13 @@ class LocalReference(Spec):
 class Source(Spec):
     """Where the weights come from."""
 
-    uri: Annotated[
-        str, text(1024, pattern="^(hf|huggingface|modelscope|oci|pvc)://[^/].*$")
-    ] = Field(
-        description="hf://ORG/NAME[@REVISION] (or huggingface://), modelscope://ORG/NAME,"
-        " oci://REGISTRY/REPOSITORY@sha256:DIGEST or pvc://CLAIM[/SUBPATH]. A pvc:// claim is"
-        " mounted read-only at /models and nothing is downloaded. A @REVISION of a hub needs a"
-        " staged cache (cache.prewarm). Tags and s3:// are not supported."
+    uri: Annotated[str, text(1024, pattern="^(hf|huggingface|modelscope|oci|pvc)://[^/].*$")] = (
+        Field(
+            description="hf://ORG/NAME[@REVISION] (or huggingface://), modelscope://ORG/NAME,"
+            " oci://REGISTRY/REPOSITORY@sha256:DIGEST or pvc://CLAIM[/SUBPATH]. A pvc:// claim is"
+            " mounted read-only at /models and nothing is downloaded. A @REVISION of a hub needs a"
+            " staged cache (cache.prewarm). Tags and s3:// are not supported."
+        )
     )
     secret_ref: LocalReference | None = Field(
         None,
@@ -91,9 +91,7 @@ class Model(Spec):
 class RuntimeSelector(Spec):
     """Selects a runtime by the vendor of its accelerator."""
 
-    vendor: Annotated[
-        tuple[Literal["nvidia", "ascend"], ...], many(2, least=1)
-    ] = Field(
+    vendor: Annotated[tuple[Literal["nvidia", "ascend"], ...], many(2, least=1)] = Field(
         description="Vendors in order of preference. The first one with a usable InferenceRuntime"
         " is taken, and of its runtimes the one with the highest priority."
     )
@@ -135,10 +133,13 @@ class Resources(Spec):
     memory: Quantity | None = Field(
         None, description="Memory request and limit per backend replica, equal to each other."
     )
-    fraction: Annotated[
-        dict[str, Any],
-        Value({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
-    ] | None = Field(
+    fraction: (
+        Annotated[
+            dict[str, Any],
+            Value({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+        ]
+        | None
+    ) = Field(
         None,
         description="Reserved for parts of a device. Not implemented: a service that sets it is not"
         " reconciled and its status says so.",
@@ -185,9 +186,7 @@ class Scaling(Spec):
     min: Annotated[int, whole(0)] = Field(
         0, description="Least backend replicas; 0 releases the accelerator when idle."
     )
-    max: Annotated[int, whole(1)] = Field(
-        1, description="Most backend replicas; at least min."
-    )
+    max: Annotated[int, whole(1)] = Field(1, description="Most backend replicas; at least min.")
     metric: Literal["queueDepth", "kvCacheUtil"] = Field(
         "queueDepth",
         description="What is scaled on. Only queueDepth is implemented: a service that sets"
@@ -330,9 +329,7 @@ class LLMServiceSpec(Spec):
     scaling: Scaling = Field(
         Scaling.model_construct(), description="How many backend replicas there are, and when."
     )
-    cache: Cache = Field(
-        Cache.model_construct(), description="Where downloaded weights are kept."
-    )
+    cache: Cache = Field(Cache.model_construct(), description="Where downloaded weights are kept.")
     endpoint: Endpoint = Field(
         Endpoint.model_construct(), description="The gateway in front of the backend."
     )

@@ -45,7 +45,9 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def _sentence(model: type[Spec], path: str, fault: ErrorDetails) -> str:
-    where = path + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault["loc"])
+    where = path + "".join(
+        f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault["loc"]
+    )
     found = _shown(fault["input"])
     context = fault.get("ctx", {})
     match fault["type"]:

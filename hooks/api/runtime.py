@@ -11,12 +11,12 @@ from hooks.api.fields import (
     Flag,
     IntOrText,
     MetricName,
+    MetricsPath,
     ObjectName,
     PortName,
     Rule,
     Spec,
     TextMap,
-    UrlPath,
     many,
     text,
     whole,
@@ -90,7 +90,7 @@ class Accelerator(Spec):
     resource_name: Annotated[str, text(317)] = Field(
         description="Resource of the device plugin, for example nvidia.com/gpu."
     )
-    sharing: Sharing = Field(Sharing.model_construct(), description="Whether devices can be shared.")
+    sharing: Sharing = Field(Sharing.model_construct(), description="Whether devices are shared.")
     node_selector: TextMap = Field({}, description="nodeSelector of backend and prewarm Pods.")
     tolerations: Annotated[tuple[Toleration, ...], many(64)] = Field(
         (), description="Tolerations of backend and prewarm Pods."
@@ -109,7 +109,7 @@ class Health(Spec):
     )
     startup: Probe | None = Field(
         None,
-        description="Bounds the start; HTTP GET /health every 10 seconds, 60 times, where left out.",
+        description="Bounds the start; GET /health every 10 seconds, 60 times, where left out.",
     )
     liveness: Probe | None = Field(
         None, description="Restarts a replica that fails after its start; none where left out."
@@ -135,10 +135,8 @@ class Lifecycle(Spec):
 class Metrics(Spec):
     """The engine's own metrics: for scraping and for the early end of a drain, not for scaling."""
 
-    path: UrlPath = Field("/metrics", description="Path of the metrics.")
-    port: IntOrText = Field(
-        "http", description="Name of the container's port, or a port number."
-    )
+    path: MetricsPath = Field("/metrics", description="Path of the metrics.")
+    port: IntOrText = Field("http", description="Name of the container's port, or a port number.")
     queue_depth: MetricName = Field(description="Name of the metric of waiting requests.")
     kv_cache_util: MetricName | None = Field(
         None, description="Name of the metric of key-value cache use."
@@ -164,7 +162,5 @@ class InferenceRuntimeSpec(Spec):
     health: Health = Field(
         Health.model_construct(), description="When a replica is ready, started and alive."
     )
-    lifecycle: Lifecycle = Field(
-        Lifecycle.model_construct(), description="How a replica ends."
-    )
+    lifecycle: Lifecycle = Field(Lifecycle.model_construct(), description="How a replica ends.")
     metrics: Metrics | None = Field(None, description="The engine's own metrics.")

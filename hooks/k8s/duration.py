@@ -4,7 +4,8 @@ import re
 from decimal import Decimal
 
 # Like Go's own parser, without a sign: no duration of this API may be negative.
-SYNTAX = r"^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*)$"
+_PART = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)"
+SYNTAX = f"^(0|({_PART})+)$"
 
 _SECONDS = {
     "ns": Decimal("1e-9"),

@@ -116,7 +116,18 @@ def last_applied(obj: Object) -> Object | None:
         value = json.loads(remembered)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and value else None
+    if not isinstance(value, dict) or not value:
+        return None
+    shaped = (dig(value, *path) for path in _OBJECTS_IN_EVERY_OBJECT)
+    return value if all(part is None or isinstance(part, dict) for part in shaped) else None
+
+
+_OBJECTS_IN_EVERY_OBJECT = (
+    ("metadata",),
+    ("metadata", "annotations"),
+    ("metadata", "labels"),
+    ("spec",),
+)
 
 
 def without_nulls(value: Any) -> Any:
@@ -133,5 +144,5 @@ def without_nulls(value: Any) -> Any:
 
 
 def compact(value: Any) -> str:
-    """JSON in its one shortest spelling: sorted keys, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """JSON in one spelling: sorted keys, no spaces, ASCII (half a surrogate pair has no UTF-8)."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -24,14 +24,14 @@ _MOST = 2**63 - 1
 
 
 class QuantityError(ValueError):
-    """Text that is not a resource quantity; the message says what was found and what is expected."""
+    """Text that is no resource quantity; the message says what was found and what is expected."""
 
 
 def parse(text: str) -> Fraction:
     """The exact value of ``text``. Raises QuantityError."""
     number, suffix = _split(text)
     if suffix in _BINARY:
-        value = number * 1024 ** _BINARY[suffix]
+        value = number * Fraction(1024) ** _BINARY[suffix]
     elif suffix in _DECIMAL:
         value = number * Fraction(10) ** _DECIMAL[suffix]
     else:

@@ -1,0 +1,91 @@
+"""The hooks over HTTP: transport only. JSON in, a pure function, JSON out.
+
+A body that is no hook request is answered 400 with the reason, and Metacontroller then changes
+nothing. A user's mistake is no error here: it is answered 200 with a status and the children as
+they were. Bodies are never logged, since they hold what users wrote into environments.
+"""
+
+import datetime
+import json
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import flask
+
+from hooks import settings as settings_module
+from hooks import wire
+from hooks.autoscaling import sync as autoscaling
+from hooks.k8s import objects
+from hooks.llmservice import sync as llmservice
+from hooks.settings import Settings
+
+log = logging.getLogger("noctaya.hooks")
+
+Answer = Callable[[Any], wire.Response]
+
+
+def create_app(settings: Settings | None = None) -> flask.Flask:
+    """The WSGI application. Raises SettingsError where the environment is not usable."""
+    chosen = settings or settings_module.from_environment(os.environ)
+    app = flask.Flask("noctaya-hooks", static_folder=None)
+
+    def sync(body: Any) -> wire.Response:
+        request = wire.load(wire.CompositeRequest, body)
+        return llmservice.sync(request, settings=chosen, now=datetime.datetime.now(datetime.UTC))
+
+    _route(app, "/llmservice/sync", sync)
+    _route(
+        app,
+        "/llmservice/customize",
+        lambda body: llmservice.customize(wire.load(wire.CustomizeRequest, body)),
+    )
+    _route(
+        app,
+        "/autoscaling/sync",
+        lambda body: autoscaling.sync(wire.load(wire.DecoratorRequest, body)),
+    )
+    _route(
+        app,
+        "/autoscaling/customize",
+        lambda body: autoscaling.customize(wire.load(wire.CustomizeRequest, body)),
+    )
+    app.add_url_rule("/healthz", "healthz", _healthy)
+    app.add_url_rule("/readyz", "readyz", _healthy)
+    return app
+
+
+def _healthy() -> flask.Response:
+    """Stateless: whoever answers is ready."""
+    return _json({"status": "ok"})
+
+
+def _route(app: flask.Flask, path: str, answer: Answer) -> None:
+    def view() -> flask.Response:
+        try:
+            return _json(wire.dump(answer(_parse(flask.request.get_data(cache=False)))))
+        except wire.RequestError as error:
+            log.warning("request refused", extra={"path": path, "reason": str(error)})
+            return _json({"error": str(error)}, status=400)
+
+    app.add_url_rule(path, path, view, methods=["POST"])
+
+
+def _parse(body: bytes) -> Any:
+    """The body's JSON. Raises RequestError, without the parser's words: these quote the body."""
+    try:
+        return json.loads(body, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise wire.RequestError("the body is nested too deeply") from None
+    except ValueError:
+        raise wire.RequestError("the body is not JSON") from None
+
+
+def _refuse_constant(name: str) -> Any:
+    """NaN and the infinities are Python's own extension; an answer with one would be no JSON."""
+    raise ValueError(name)
+
+
+def _json(value: Any, *, status: int = 200) -> flask.Response:
+    return flask.Response(objects.compact(value), status=status, mimetype="application/json")

@@ -1,0 +1,148 @@
+"""The Decorator's two questions: what should be attached, and what is there to look at."""
+
+import dataclasses
+
+from hooks import wire
+from hooks.api.llmservice import LLMServiceSpec
+from hooks.autoscaling import render
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.llmservice import names
+from hooks.llmservice.arrange import is_marked, restore
+from hooks.llmservice.names import ServiceName
+from hooks.llmservice.plan import Unresolved
+from hooks.llmservice.resolve import read_spec
+from hooks.llmservice.words import Words, encode
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """What the Decorator looks at. Absent objects are empty."""
+
+    attached: Object
+    holder: Object  # Whatever holds the ScaledObject's name.
+    backend: Object
+    gateway: Object
+
+    @property
+    def available_since(self) -> str:
+        """Since when the scaler is available; empty while it is not."""
+        available = objects.condition(self.gateway, "Available")
+        if available.get("status") != "True":
+            return ""
+        return objects.text(available, "lastTransitionTime")
+
+
+def sync(request: wire.DecoratorRequest) -> wire.DecoratorResponse:
+    """The ScaledObject of the request's parent, and what KEDA says about it."""
+    seen = _see(request)
+    spec = read_spec(request.parent)
+    if seen.attached:
+        return _answer(_kept(request, seen, spec), _words(seen.attached))
+    if seen.holder:
+        return _answer([], _withheld(seen.holder))
+    if isinstance(spec, Unresolved) or not seen.available_since:
+        return _answer([], None)
+    if is_marked(seen.backend):
+        return _answer([_rendered(request.parent, seen, spec)], Words())
+    return _answer([], Words() if _has_minimum(seen.backend, spec) else None)
+
+
+def customize(request: wire.CustomizeRequest) -> wire.CustomizeResponse:
+    """The backend, the scaler's Deployment, and whatever holds the ScaledObject's name.
+
+    The kind ScaledObject may be asked for here: where it is missing, this Decorator does not start.
+    """
+    service, namespace = _identity(request.parent)
+    rules = [
+        wire.RelatedRule(
+            api_version="apps/v1",
+            resource="deployments",
+            namespace=namespace,
+            names=(names.backend(service), names.gateway(service)),
+        ),
+        wire.RelatedRule(
+            api_version="keda.sh/v1alpha1",
+            resource="scaledobjects",
+            namespace=namespace,
+            names=(names.scaled_object(service),),
+        ),
+    ]
+    return wire.CustomizeResponse(related_resources=rules)
+
+
+def _see(request: wire.DecoratorRequest) -> _Seen:
+    service, namespace = _identity(request.parent)
+    deployments = request.related.get(names.DEPLOYMENTS, {})
+    scaled_object = f"{namespace}/{names.scaled_object(service)}"
+    uid = objects.text(request.parent, "metadata", "uid")
+    holder = request.related.get(render.SCALED_OBJECTS, {}).get(scaled_object, {})
+    return _Seen(
+        attached=request.attachments.get(render.SCALED_OBJECTS, {}).get(scaled_object, {}),
+        # Ours, but not in the attachments yet, is no stranger.
+        holder={} if _controller(holder) == uid else holder,
+        backend=_ours(deployments.get(f"{namespace}/{names.backend(service)}", {}), uid),
+        gateway=_ours(deployments.get(f"{namespace}/{names.gateway(service)}", {}), uid),
+    )
+
+
+def _kept(
+    request: wire.DecoratorRequest, seen: _Seen, spec: LLMServiceSpec | Unresolved
+) -> list[Object]:
+    """The attached ScaledObject: as it was, unless the scaler is there to answer for a new one."""
+    if isinstance(spec, Unresolved) or not seen.available_since:
+        return restore(request.attachments)
+    return [_rendered(request.parent, seen, spec)]
+
+
+def _rendered(parent: Object, seen: _Seen, spec: LLMServiceSpec) -> Object:
+    service, namespace = _identity(parent)
+    return render.scaled_object(
+        service, namespace, spec.scaling, available_since=seen.available_since
+    )
+
+
+def _has_minimum(backend: Object, spec: LLMServiceSpec) -> bool:
+    replicas = objects.number(backend, "spec", "replicas")
+    return replicas is not None and replicas >= spec.scaling.min
+
+
+def _words(scaled_object: Object) -> Words:
+    """KEDA's Ready condition. Its other conditions change with every request and stay out."""
+    ready = objects.condition(scaled_object, "Ready")
+    return Words(
+        ready=objects.text(ready, "status"),
+        reason=objects.text(ready, "reason"),
+        message=objects.text(ready, "message"),
+    )
+
+
+def _withheld(holder: Object) -> Words:
+    name = objects.text(holder, "metadata", "name")
+    return Words(
+        ready="False",
+        reason="ChildNameTaken",
+        message=f"ScaledObject {name} is not ours and is left alone; delete or rename it, or give"
+        " the service another name",
+        withheld=True,
+    )
+
+
+def _answer(attachments: list[Object], words: Words | None) -> wire.DecoratorResponse:
+    return wire.DecoratorResponse(
+        attachments=attachments,
+        annotations={} if words is None else {names.AUTOSCALING: encode(words)},
+    )
+
+
+def _identity(parent: Object) -> tuple[ServiceName, str]:
+    name = objects.text(parent, "metadata", "name")
+    return ServiceName(name), objects.text(parent, "metadata", "namespace")
+
+
+def _ours(obj: Object, uid: str) -> Object:
+    return obj if _controller(obj) == uid else {}
+
+
+def _controller(obj: Object) -> str:
+    return objects.text(objects.controller_of(obj), "uid")

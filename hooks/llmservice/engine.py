@@ -1,0 +1,173 @@
+"""The engine's side of a plan: its container, its probes, and what the gateway may know of them."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from hooks.api.llmservice import GatewayResources, LLMServiceSpec, ResourceAmounts
+from hooks.api.pods import EnvVar, dump
+from hooks.k8s import quantity
+from hooks.k8s.objects import Object
+from hooks.llmservice import arguments, drain, plan
+from hooks.llmservice.runtimes import Runtime
+from hooks.settings import Paths
+
+# Kubernetes' own defaults, for what a probe leaves out.
+_PERIOD_SECONDS = 10
+_FAILURE_THRESHOLD = 3
+
+# The Deployment's progress deadline is made from it and has 32 bits.
+_LONGEST_BUDGET_SECONDS = 2**30
+
+
+def plan_engine(
+    runtime: Runtime, spec: LLMServiceSpec, values: Mapping[str, str], paths: Paths
+) -> plan.Engine:
+    """The engine's container. Raises TemplateError."""
+    container = runtime.spec.container
+    accelerator = runtime.spec.accelerator
+    startup = _startup(runtime)
+    return plan.Engine(
+        image=container.image,
+        args=(
+            *(arguments.fill(argument, values) for argument in container.args),
+            *spec.runtime.args_override,
+        ),
+        env=_environment(container.env, values, paths),
+        port=plan.Port(name=container.port.name, number=container.port.container_port),
+        resources=_resources(runtime, spec),
+        shared_memory=_shared_memory(spec),
+        readiness=_readiness(runtime),
+        startup=startup,
+        liveness=dump(runtime.spec.health.liveness) if runtime.spec.health.liveness else {},
+        pre_stop=drain.pre_stop(runtime.spec, drain=spec.scaling.drain_timeout),
+        grace_seconds=drain.grace_seconds(runtime.spec, drain=spec.scaling.drain_timeout),
+        startup_budget_seconds=_budget(startup),
+        node_selector=dict(accelerator.node_selector),
+        tolerations=tuple(dump(toleration) for toleration in accelerator.tolerations),
+        scheduler=accelerator.scheduler.name or "",
+        queue=accelerator.scheduler.queue or "",
+    )
+
+
+def plan_gateway(runtime: Runtime, spec: LLMServiceSpec, engine: plan.Engine) -> plan.Gateway:
+    """What the gateway is told about its backend."""
+    return plan.Gateway(
+        resources=_gateway_resources(spec.endpoint.resources),
+        readiness=_direct_readiness(engine),
+        served_models=arguments.served_names(engine.args),
+        inference_paths=runtime.inference_paths,
+        first_byte_timeout=runtime.first_byte_timeout,
+        idle_timeout=runtime.idle_timeout,
+        drain_timeout=spec.scaling.drain_timeout,
+    )
+
+
+def _environment(
+    declared: tuple[EnvVar, ...], values: Mapping[str, str], paths: Paths
+) -> tuple[Object, ...]:
+    """Writable places for everything that an engine keeps, then what the runtime declares.
+
+    What the runtime declares wins. A user id without a home directory makes vLLM fail after most
+    of a minute; a kept compile cache halves its warm start.
+    """
+    own = {
+        "HF_HOME": f"{paths.cache}/huggingface",
+        "HOME": paths.scratch,
+        "VLLM_CACHE_ROOT": f"{paths.cache}/vllm",
+        "XDG_CACHE_HOME": f"{paths.cache}/xdg",
+    }
+    names_declared = {variable.name for variable in declared}
+    return (
+        *({"name": k, "value": v} for k, v in own.items() if k not in names_declared),
+        *(_variable(variable, values) for variable in declared),
+    )
+
+
+def _variable(variable: EnvVar, values: Mapping[str, str]) -> Object:
+    dumped = dump(variable)
+    if "value" in dumped:
+        dumped["value"] = arguments.fill(dumped["value"], values)
+    return dumped
+
+
+def _resources(runtime: Runtime, spec: LLMServiceSpec) -> Object:
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    if spec.resources.cpu is not None:
+        requests["cpu"] = spec.resources.cpu
+    if spec.resources.memory is not None:
+        requests["memory"] = limits["memory"] = spec.resources.memory
+    if runtime.has_accelerator:
+        devices = quantity.canonical(str(spec.resources.accelerators))
+        name = runtime.spec.accelerator.resource_name
+        requests[name] = limits[name] = devices
+    both = {"limits": limits, "requests": requests}
+    return {kind: amounts for kind, amounts in both.items() if amounts}
+
+
+def _shared_memory(spec: LLMServiceSpec) -> str:
+    """Half of the memory limit, which it counts against; Linux' own share for a tmpfs."""
+    if spec.resources.memory is None:
+        return ""
+    half = Fraction(quantity.parse(spec.resources.memory) // 2)
+    return quantity.render(half, binary=True) if half >= 1 else ""
+
+
+def _readiness(runtime: Runtime) -> Object:
+    probe = runtime.spec.health.readiness
+    if probe is not None:
+        return dump(probe)
+    # An engine under full load answers /health late (150 ms measured), so one second is too near.
+    return _health(runtime) | {"periodSeconds": 5, "timeoutSeconds": 5}
+
+
+def _startup(runtime: Runtime) -> Object:
+    probe = runtime.spec.health.startup
+    if probe is not None:
+        return dump(probe)
+    return _health(runtime) | {"failureThreshold": 60, "periodSeconds": 10}
+
+
+def _health(runtime: Runtime) -> Object:
+    return {"httpGet": {"path": "/health", "port": runtime.spec.container.port.name}}
+
+
+def _budget(startup: Object) -> int:
+    """Seconds that the startup probe allows."""
+    period = startup.get("periodSeconds", _PERIOD_SECONDS)
+    failures = startup.get("failureThreshold", _FAILURE_THRESHOLD)
+    budget: int = startup.get("initialDelaySeconds", 0) + period * failures
+    return min(budget, _LONGEST_BUDGET_SECONDS)
+
+
+def _direct_readiness(engine: plan.Engine) -> Object:
+    """The readiness request that the gateway may send itself; empty where only a kubelet can judge.
+
+    A delay or a row of successes is a judgement over time, and another port or host is none of the
+    gateway's business.
+    """
+    probe = engine.readiness
+    request = probe.get("httpGet")
+    if request is None or "initialDelaySeconds" in probe or probe.get("successThreshold", 1) != 1:
+        return {}
+    if "host" in request or request["port"] not in (engine.port.name, engine.port.number):
+        return {}
+    return {
+        "headers": request.get("httpHeaders", []),
+        "path": request.get("path", "/"),
+        "scheme": request.get("scheme", "HTTP"),
+    }
+
+
+def _gateway_resources(resources: GatewayResources | None) -> Object:
+    if resources is None:
+        return {}
+    both = {"limits": _amounts(resources.limits), "requests": _amounts(resources.requests)}
+    return {kind: amounts for kind, amounts in both.items() if amounts}
+
+
+def _amounts(amounts: ResourceAmounts | None) -> dict[str, str]:
+    if amounts is None:
+        return {}
+    both = {"cpu": amounts.cpu, "memory": amounts.memory}
+    return {name: amount for name, amount in both.items() if amount is not None}

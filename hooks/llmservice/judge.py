@@ -1,0 +1,162 @@
+"""The status: one table, of which the first row that matches wins."""
+
+import dataclasses
+import datetime
+
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.llmservice import autoscaler, failures, names
+from hooks.llmservice.failures import Deadlines, Failed
+from hooks.llmservice.names import ServiceName
+from hooks.llmservice.observe import BackendSeen, Seen
+from hooks.llmservice.plan import Plan, Unresolved
+from hooks.llmservice.pods import PodSeen, Stage
+from hooks.llmservice.reasons import Reason
+from hooks.llmservice.verdict import Verdict, condition, false, true
+from hooks.llmservice.words import Words
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The parent's status, and in how many seconds time alone may change it (0: never)."""
+
+    status: Object
+    look_again_seconds: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Row:
+    phase: str
+    ready: Verdict
+    degraded: Verdict
+
+
+def judge(
+    outcome: Plan | Unresolved,
+    seen: Seen,
+    words: Words | None,
+    parent: Object,
+    *,
+    now: datetime.datetime,
+) -> Judgement:
+    """The status of ``parent``; ``words`` is what the autoscaling Decorator wrote, if anything."""
+    deadlines = Deadlines(now=now)
+    failed = failures.find(seen, objects.mapping(parent, "status", "lastFailure"), deadlines)
+    autoscaling = autoscaler.verdict(words, gateway_available=seen.gateway.available)
+    row = _row(seen, failed, autoscaling)
+    ready = row.ready
+    if isinstance(outcome, Unresolved):
+        ready = false(outcome.reason, outcome.message)
+    verdicts = {"Ready": ready, "Degraded": row.degraded, "AutoscalingReady": autoscaling}
+    if isinstance(outcome, Plan):
+        verdicts["ColdStartBudget"] = _cold_start_budget(outcome)
+    status: Object = {
+        "conditions": [condition(kind, v, parent, now=now) for kind, v in verdicts.items()],
+        "phase": row.phase,
+        "replicas": seen.backend.ready,
+    }
+    return Judgement(
+        status=status | _names(outcome, parent) | failures.remember(failed, seen.backend),
+        look_again_seconds=deadlines.next_seconds,
+    )
+
+
+def _row(seen: Seen, failed: Failed, autoscaling: Verdict) -> _Row:
+    taken = [child for child in seen.taken if not child.going]
+    if taken:
+        listed = ", ".join(f"{child.kind} {child.name}" for child in taken)
+        return _degraded(
+            Verdict.of_failure(
+                Reason.CHILD_NAME_TAKEN, f"held by an object that is not ours: {listed}"
+            )
+        )
+    if not seen.gateway.available:
+        return _without_gateway(seen, failed)
+    if seen.backend.ready > 0:
+        message = f"{seen.backend.ready} of {seen.backend.replicas} replicas are ready"
+        return _Row(
+            phase="Ready",
+            ready=true(Reason.AVAILABLE, message),
+            degraded=false(Reason.AVAILABLE, message),
+        )
+    if failed.backend is not None:
+        return _degraded(Verdict.of_failure(failed.backend.reason, failed.backend.message))
+    if seen.backend.replicas > 0 or not seen.backend.exists:
+        return _progressing(seen.backend)
+    if autoscaling.status != "True":
+        return _Row(
+            phase="Pending",
+            ready=false(autoscaling.reason, autoscaling.message),
+            degraded=false(Reason.PROGRESSING, Reason.PROGRESSING.help),
+        )
+    return _Row(
+        phase="ScaledToZero",
+        ready=true(Reason.SCALED_TO_ZERO, Reason.SCALED_TO_ZERO.help),
+        degraded=false(Reason.INACTIVE, Reason.INACTIVE.help),
+    )
+
+
+def _degraded(failure: Verdict) -> _Row:
+    return _Row(phase="Degraded", ready=false(failure.reason, failure.message), degraded=failure)
+
+
+def _without_gateway(seen: Seen, failed: Failed) -> _Row:
+    if failed.gateway is not None:
+        failure = Verdict.of_failure(failed.gateway.reason, failed.gateway.message)
+        return dataclasses.replace(_degraded(failure), phase="Pending")
+    message = Reason.GATEWAY_STARTING.help
+    going = [f"{child.kind} {child.name}" for child in seen.taken]
+    if going:
+        listed = ", ".join(going)
+        message = f"waits for the children of an earlier service of this name to go: {listed}"
+    elif seen.gateway.trouble:
+        message = f"no gateway replica is available yet: {seen.gateway.trouble}"
+    return _Row(
+        phase="Pending",
+        ready=false(Reason.GATEWAY_STARTING, message),
+        degraded=false(Reason.PROGRESSING, Reason.PROGRESSING.help),
+    )
+
+
+def _progressing(backend: BackendSeen) -> _Row:
+    phase, reason, message = _stage(backend)
+    return _Row(
+        phase=phase,
+        ready=false(reason, message),
+        degraded=false(Reason.PROGRESSING, Reason.PROGRESSING.help),
+    )
+
+
+def _stage(backend: BackendSeen) -> tuple[str, Reason, str]:
+    """How far the furthest replica's start has come."""
+    furthest: PodSeen | None = max(backend.pods, key=lambda pod: pod.stage, default=None)
+    match furthest.stage if furthest is not None else Stage.WAITING:
+        case Stage.WAITING:
+            return "Pending", Reason.ACTIVATING, Reason.ACTIVATING.help
+        case Stage.UNSCHEDULABLE:
+            assert furthest is not None
+            said = [words for words in (furthest.scheduler_words, backend.pending_claim) if words]
+            return "Pending", Reason.SCHEDULING_DELAYED, "no node takes the Pod: " + "; ".join(said)
+        case Stage.STARTING:
+            return "Loading", Reason.STARTING, Reason.STARTING.help
+        case Stage.LOADING | Stage.READY:
+            return "Loading", Reason.MODEL_LOADING, Reason.MODEL_LOADING.help
+
+
+def _cold_start_budget(plan: Plan) -> Verdict:
+    scaling = plan.spec.scaling
+    kept = scaling.activation_timeout + scaling.scale_down_stabilization
+    if kept < plan.engine.startup_budget_seconds:
+        return false(Reason.STARTUP_OUTLASTS_DEMAND, Reason.STARTUP_OUTLASTS_DEMAND.help)
+    return true(Reason.SUFFICIENT, Reason.SUFFICIENT.help)
+
+
+def _names(outcome: Plan | Unresolved, parent: Object) -> Object:
+    """What the status names: the runtime that the children were made with, and the endpoint."""
+    if isinstance(outcome, Plan):
+        runtime = outcome.runtime
+    else:
+        runtime = objects.text(parent, "status", "resolvedRuntime")
+    service = ServiceName(objects.text(parent, "metadata", "name"))
+    url = names.endpoint_url(service, objects.text(parent, "metadata", "namespace"))
+    return {"endpointURL": url} | ({"resolvedRuntime": runtime} if runtime else {})

@@ -1,0 +1,92 @@
+"""Every name that is made from a service's name, and every label and annotation that we set.
+
+A service has at most 54 characters (see `hooks.api.llmservice.NAME_RULES`) and a suffix at most 9,
+so that each name fits the 63 that a label value or a Service allows; no name needs a hash.
+"""
+
+from typing import NewType
+
+from hooks.k8s.objects import GroupKey
+
+# The name of an LLMService. The names of its children are plain strings made from it.
+ServiceName = NewType("ServiceName", str)
+
+LABEL_SERVICE = "serving.noctaya.io/service"
+LABEL_COMPONENT = "app.kubernetes.io/component"
+
+# On an LLMService.
+GATEWAY_REPLICAS = "serving.noctaya.io/gateway-replicas"
+AUTOSCALING = "serving.noctaya.io/autoscaling"
+# On an InferenceRuntime.
+ACCELERATOR = "serving.noctaya.io/accelerator"
+INFERENCE_PATHS = "serving.noctaya.io/inference-paths"
+FIRST_BYTE_TIMEOUT = "serving.noctaya.io/first-byte-timeout"
+IDLE_TIMEOUT = "serving.noctaya.io/idle-timeout"
+# On the backend Deployment, its Pod template, and create-once children.
+REPLICAS_OWNER = "serving.noctaya.io/replicas-owner"
+KEDA = "keda"
+TEMPLATE_HASH = "serving.noctaya.io/template-hash"
+SPEC_HASH = "serving.noctaya.io/spec-hash"
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+
+ENGINE_CONTAINER = "engine"
+GATEWAY_CONTAINER = "gateway"
+# Installed with Noctaya: reads EndpointSlices.
+GATEWAY_CLUSTER_ROLE = "noctaya-gateway"
+
+DEPLOYMENTS = GroupKey("Deployment.apps/v1")
+SERVICES = GroupKey("Service.v1")
+SERVICE_ACCOUNTS = GroupKey("ServiceAccount.v1")
+ROLE_BINDINGS = GroupKey("RoleBinding.rbac.authorization.k8s.io/v1")
+CLAIMS = GroupKey("PersistentVolumeClaim.v1")
+PODS = GroupKey("Pod.v1")
+RUNTIMES = GroupKey("InferenceRuntime.serving.noctaya.io/v1alpha1")
+
+
+def backend(service: ServiceName) -> str:
+    """The backend's Deployment and its headless Service."""
+    return f"{service}-backend"
+
+
+def gateway(service: ServiceName) -> str:
+    """The gateway's Deployment, ServiceAccount and RoleBinding."""
+    return f"{service}-gateway"
+
+
+def endpoint(service: ServiceName) -> str:
+    """The Service that clients use."""
+    return service
+
+
+def scaler(service: ServiceName) -> str:
+    """The Service that KEDA uses."""
+    return f"{service}-scaler"
+
+
+def cache(service: ServiceName) -> str:
+    """The claim that holds downloaded weights."""
+    return f"{service}-cache"
+
+
+def scaled_object(service: ServiceName) -> str:
+    """KEDA's ScaledObject."""
+    return service
+
+
+def endpoint_url(service: ServiceName, namespace: str) -> str:
+    """What clients put into their ``base_url``, inside the cluster."""
+    return f"http://{endpoint(service)}.{namespace}.svc/v1"
+
+
+def selector(service: ServiceName, component: str) -> dict[str, str]:
+    """The labels that Services and Deployments select Pods by; they never change."""
+    return {LABEL_COMPONENT: component, LABEL_SERVICE: service}
+
+
+def labels(service: ServiceName, component: str) -> dict[str, str]:
+    """The labels of a child, and of its Pods."""
+    return {
+        "app.kubernetes.io/managed-by": "noctaya",
+        "app.kubernetes.io/name": "noctaya",
+        **selector(service, component),
+    }

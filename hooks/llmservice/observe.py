@@ -1,0 +1,131 @@
+"""The world as facts: what the gateway, the backend and its Pods are seen to be.
+
+A hook sees no Events, no history, no Secrets' content and no nodes. Facts hold no durations and no
+text that changes while the world does not.
+"""
+
+import dataclasses
+import datetime
+
+from hooks import wire
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.llmservice import names, pods
+from hooks.llmservice.arrange import Arrangement, Taken
+from hooks.llmservice.names import ServiceName
+from hooks.llmservice.pods import PodSeen
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GatewaySeen:
+    """The gateway's Deployment."""
+
+    available: bool
+    # Since when it is not; None where it is, or where nothing tells.
+    unavailable_since: datetime.datetime | None
+    trouble: str  # What its Pods say; may be empty.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BackendSeen:
+    """The backend's Deployment and its Pods of the current template."""
+
+    exists: bool
+    replicas: int  # As its spec asks.
+    ready: int
+    forbidden: str  # Why no Pod can be made; empty where they can.
+    template_hash: str
+    deadline_seconds: int
+    pods: tuple[PodSeen, ...]
+    pending_claim: str  # The cache claim in words while it is not bound; else empty.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Seen:
+    """Everything that a status is judged on."""
+
+    gateway: GatewaySeen
+    backend: BackendSeen
+    taken: tuple[Taken, ...]
+
+
+def observe(arrangement: Arrangement, request: wire.CompositeRequest) -> Seen:
+    """The facts. The arrangement says which Pod template is the current one."""
+    service = ServiceName(objects.text(request.parent, "metadata", "name"))
+    namespace = objects.text(request.parent, "metadata", "namespace")
+    wanted = _named(arrangement.children, names.backend(service))
+    return Seen(
+        gateway=_gateway(service, namespace, request),
+        backend=_backend(service, namespace, wanted, request),
+        taken=arrangement.taken,
+    )
+
+
+def _gateway(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> GatewaySeen:
+    key = f"{namespace}/{names.gateway(service)}"
+    deployment = request.children.get(names.DEPLOYMENTS, {}).get(key, {})
+    available = (objects.number(deployment, "status", "availableReplicas") or 0) > 0
+    since = objects.time(objects.condition(deployment, "Available"), "lastTransitionTime")
+    return GatewaySeen(
+        available=available,
+        unavailable_since=None
+        if available
+        else since or objects.time(deployment, "metadata", "creationTimestamp"),
+        trouble=pods.trouble(_pods(request, "gateway"), names.GATEWAY_CONTAINER),
+    )
+
+
+def _backend(
+    service: ServiceName, namespace: str, wanted: Object, request: wire.CompositeRequest
+) -> BackendSeen:
+    key = f"{namespace}/{names.backend(service)}"
+    deployment = request.children.get(names.DEPLOYMENTS, {}).get(key, {})
+    template_hash = objects.annotation(
+        objects.mapping(wanted, "spec", "template"), names.TEMPLATE_HASH
+    )
+    current = [
+        pod
+        for pod in _pods(request, "backend")
+        if objects.annotation(pod, names.TEMPLATE_HASH) == template_hash is not None
+    ]
+    return BackendSeen(
+        exists=bool(deployment),
+        replicas=objects.number(deployment, "spec", "replicas") or 0,
+        ready=objects.number(deployment, "status", "readyReplicas") or 0,
+        forbidden=pods.forbidden(deployment),
+        template_hash=template_hash or "",
+        deadline_seconds=objects.number(wanted, "spec", "progressDeadlineSeconds") or 600,
+        pods=tuple(pods.read(pod, names.ENGINE_CONTAINER) for pod in current),
+        pending_claim=_pending_claim(service, namespace, request),
+    )
+
+
+def _pods(request: wire.CompositeRequest, component: str) -> list[Object]:
+    """The Pods of a component that still count, by name: neither ending nor ended for good."""
+    members = request.related.get(names.PODS, {})
+    return [
+        pod
+        for _, pod in sorted(members.items())
+        if objects.mapping(pod, "metadata", "labels").get(names.LABEL_COMPONENT) == component
+        and not objects.text(pod, "metadata", "deletionTimestamp")
+        and objects.text(pod, "status", "phase") not in ("Failed", "Succeeded")
+    ]
+
+
+def _pending_claim(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> str:
+    claim = request.children.get(names.CLAIMS, {}).get(f"{namespace}/{names.cache(service)}")
+    phase = objects.text(claim, "status", "phase")
+    if claim is None or phase == "Bound":
+        return ""
+    storage_class = objects.text(claim, "spec", "storageClassName")
+    with_class = f"StorageClass {storage_class}" if storage_class else "no StorageClass"
+    return f"claim {names.cache(service)} with {with_class} is {phase or 'Pending'}"
+
+
+def _named(children: list[Object], name: str) -> Object:
+    """The Deployment called ``name``, or an empty object."""
+    for child in children:
+        is_named = objects.text(child, "metadata", "name") == name
+        if is_named and objects.group_key(child) == names.DEPLOYMENTS:
+            return child
+    return {}

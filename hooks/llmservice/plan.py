@@ -1,0 +1,100 @@
+"""What a resolved service is: every default applied, nothing optional left.
+
+Where something may be absent, an empty value says so, and rendering leaves it out.
+"""
+
+import dataclasses
+from decimal import Decimal
+from typing import Literal
+
+from hooks.api.llmservice import LLMServiceSpec
+from hooks.k8s.objects import Object
+from hooks.llmservice import sources
+from hooks.llmservice.names import ServiceName
+from hooks.llmservice.reasons import Reason
+from hooks.settings import Settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Unresolved:
+    """A spec that cannot be acted on. Nothing is changed; the status says why."""
+
+    reason: Reason
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Port:
+    """The engine's port."""
+
+    name: str
+    number: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CacheClaim:
+    """Weights are kept on a claim of our own."""
+
+    access_mode: Literal["ReadWriteOnce", "ReadWriteMany"]
+    size: str
+    storage_class: str  # Empty: the cluster's default.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CacheInPod:
+    """Weights are kept as long as the Pod lives."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Engine:
+    """The engine's container and what its Pod needs."""
+
+    image: str
+    args: tuple[str, ...]
+    env: tuple[Object, ...]
+    port: Port
+    resources: Object
+    shared_memory: str  # A quantity; empty: bounded by the node only.
+    readiness: Object
+    startup: Object
+    liveness: Object
+    pre_stop: Object
+    grace_seconds: int
+    startup_budget_seconds: int
+    node_selector: dict[str, str]
+    tolerations: tuple[Object, ...]
+    scheduler: str
+    queue: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gateway:
+    """The gateway's knowledge of its backend."""
+
+    resources: Object
+    readiness: Object  # What may be asked of a starting replica; empty: nothing.
+    served_models: tuple[str, ...]
+    inference_paths: tuple[str, ...]
+    first_byte_timeout: Decimal | Literal["default"]
+    idle_timeout: Decimal | Literal["default"]
+    drain_timeout: Decimal
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that rendering needs."""
+
+    service: ServiceName
+    namespace: str
+    runtime: str
+    spec: LLMServiceSpec
+    source: sources.Hub | sources.Claim
+    cache: CacheClaim | CacheInPod
+    engine: Engine
+    gateway: Gateway
+    settings: Settings
+
+    @property
+    def pull_secrets(self) -> list[Object]:
+        """Pull secrets of every Pod."""
+        return [{"name": secret.name} for secret in self.spec.image_pull_secrets]

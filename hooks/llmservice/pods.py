@@ -1,0 +1,154 @@
+"""A Pod as far as a status needs it: how far its start has come, or how it failed.
+
+The kubelet words its waiting states anew at every retry (ErrImagePull and ImagePullBackOff take
+turns, back-off times grow); here each kind of failure has one wording.
+"""
+
+import dataclasses
+import datetime
+import enum
+import re
+
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.llmservice.reasons import Reason
+
+# A termination message can be 4 KiB of log.
+_LONGEST_WORDS = 300
+
+_IMAGE_TROUBLE = {
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "ImageInspectError",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+}
+_CONFIG_TROUBLE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+
+class Stage(enum.IntEnum):
+    """How far a replica's start has come."""
+
+    WAITING = 0  # No word from the scheduler.
+    UNSCHEDULABLE = 1
+    STARTING = 2
+    LOADING = 3
+    READY = 4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What failed, in the words of a condition."""
+
+    reason: Reason
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PodSeen:
+    """One backend Pod."""
+
+    created: datetime.datetime | None
+    stage: Stage
+    scheduler_words: str
+    failure: Failure | None
+
+
+def read(pod: Object, container: str) -> PodSeen:
+    """What ``pod`` shows of its start; ``container`` is the one that matters."""
+    status = _container_status(pod, container)
+    return PodSeen(
+        created=objects.time(pod, "metadata", "creationTimestamp"),
+        stage=_stage(pod, status),
+        scheduler_words=objects.text(objects.condition(pod, "PodScheduled"), "message"),
+        failure=_failure(status, container),
+    )
+
+
+def trouble(found: list[Object], container: str) -> str:
+    """What keeps the first of these Pods from being ready, in words; may be empty."""
+    for pod in found:
+        seen = read(pod, container)
+        if seen.failure is not None:
+            return seen.failure.message
+        if seen.stage is Stage.UNSCHEDULABLE:
+            return f"no node takes its Pod: {seen.scheduler_words}"
+    return ""
+
+
+def forbidden(deployment: Object) -> str:
+    """Why the Deployment's Pods cannot be made (quota, limit range, Pod Security), or nothing."""
+    condition = objects.condition(deployment, "ReplicaFailure")
+    if condition.get("status") != "True":
+        return ""
+    # The generated name in it differs at every attempt.
+    return _short(re.sub(r'pods "[^"]*"', "a Pod", objects.text(condition, "message")))
+
+
+def _stage(pod: Object, status: Object) -> Stage:
+    if objects.condition(pod, "Ready").get("status") == "True":
+        return Stage.READY
+    if objects.mapping(status, "state").keys() & {"running", "terminated"}:
+        return Stage.LOADING
+    scheduled = objects.condition(pod, "PodScheduled").get("status")
+    if scheduled == "True" or objects.text(pod, "spec", "nodeName"):
+        return Stage.STARTING
+    return Stage.UNSCHEDULABLE if scheduled == "False" else Stage.WAITING
+
+
+def _failure(status: Object, container: str) -> Failure | None:
+    waiting = objects.mapping(status, "state", "waiting")
+    ended = objects.mapping(status, "state", "terminated") or objects.mapping(
+        status, "lastState", "terminated"
+    )
+    reason = objects.text(waiting, "reason")
+    if reason in _IMAGE_TROUBLE:
+        return _image_failure(status, container)
+    if reason in _CONFIG_TROUBLE:
+        words = _short(objects.text(waiting, "message"))
+        return Failure(
+            reason=Reason.CONTAINER_CONFIG_INVALID,
+            message=f"container {container} cannot be created: {words or reason}",
+        )
+    if not ended or objects.dig(status, "ready") is True:
+        return None
+    return _end(ended, container, backing_off=reason == "CrashLoopBackOff")
+
+
+def _image_failure(status: Object, container: str) -> Failure:
+    image = objects.text(status, "image")
+    return Failure(
+        reason=Reason.IMAGE_PULL_FAILED,
+        message=f"image {image} of container {container} cannot be pulled; kubectl describe shows"
+        " the registry's answer in the Pod's events",
+    )
+
+
+def _end(ended: Object, container: str, *, backing_off: bool) -> Failure:
+    if objects.text(ended, "reason") == "OOMKilled":
+        return Failure(
+            reason=Reason.OOM_KILLED,
+            message=f"container {container} used more memory than its limit and was killed",
+        )
+    code = objects.number(ended, "exitCode")
+    words = _short(objects.text(ended, "message"))
+    return Failure(
+        reason=Reason.CRASH_LOOP_BACK_OFF if backing_off else Reason.CONTAINER_RESTARTING,
+        message=f"container {container} ended with exit code {code}"
+        + (f": {words}" if words else ""),
+    )
+
+
+def _container_status(pod: Object, container: str) -> Object:
+    for status in objects.items(pod, "status", "containerStatuses"):
+        if status.get("name") == container:
+            return status
+    return {}
+
+
+def _short(words: str) -> str:
+    """One line without the ids that differ at every attempt; its end is kept, a log's best part."""
+    line = re.sub(r"\b[0-9a-f]{64}\b", "ID", " ".join(words.split()))
+    return line if len(line) <= _LONGEST_WORDS else "..." + line[-_LONGEST_WORDS:]

@@ -1,0 +1,136 @@
+"""Every reason that a condition can give, with a sentence of help.
+
+The list is closed: a condition's reason is one of these or, for AutoscalingReady, KEDA's own.
+"""
+
+import enum
+
+
+class Reason(enum.StrEnum):
+    """A condition's reason; `help` says what it means and what to do about it."""
+
+    help: str
+
+    def __new__(cls, value: str, help_: str = "") -> "Reason":
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.help = help_
+        return member
+
+    # --- The spec does not resolve: nothing is changed until it does.
+    NAME_INVALID = (
+        "NameInvalid",
+        "The service's name cannot be used for its children; create it again under the name that"
+        " the message describes.",
+    )
+    SPEC_INVALID = (
+        "SpecInvalid",
+        "A field of the spec has a value that cannot be used; the message names it. Everything"
+        " that runs is left as it was.",
+    )
+    NOT_IMPLEMENTED = (
+        "NotImplemented",
+        "The spec sets a field that this version does not act on; remove it. Everything that runs"
+        " is left as it was.",
+    )
+    RUNTIME_NOT_FOUND = (
+        "RuntimeNotFound",
+        "No InferenceRuntime fits the spec: kubectl get inferenceruntimes.",
+    )
+    RUNTIME_INVALID = (
+        "RuntimeInvalid",
+        "The InferenceRuntime has a value that cannot be used; the message names it.",
+    )
+    RUNTIME_AMBIGUOUS = (
+        "RuntimeAmbiguous",
+        "Several InferenceRuntimes have the highest priority; give one a higher priority or name"
+        " it in spec.runtime.name.",
+    )
+    CACHE_SPEC_CHANGED = (
+        "CacheSpecChanged",
+        "The cache claim is made once and the spec now asks for another one; change the spec back,"
+        " or delete the claim and the weights on it.",
+    )
+
+    # --- Progress.
+    GATEWAY_STARTING = (
+        "GatewayStarting",
+        "No gateway replica is available yet, so the endpoint does not answer.",
+    )
+    ACTIVATING = ("Activating", "A replica is wanted and its Pod is on the way.")
+    SCHEDULING_DELAYED = (
+        "SchedulingDelayed",
+        "A replica waits for a node with the accelerators, CPU and memory that it asks for.",
+    )
+    STARTING = ("Starting", "A replica has a node; its image is pulled and its volumes mounted.")
+    MODEL_LOADING = ("ModelLoading", "The engine runs and loads the model.")
+    AUTOSCALER_MISSING = (
+        "AutoscalerMissing",
+        "KEDA has said nothing about this service, so nothing wakes it from zero. Where KEDA was"
+        " installed after Noctaya, make Metacontroller look again: kubectl annotate"
+        " decoratorcontroller llmservice-autoscaling serving.noctaya.io/poke=now --overwrite.",
+    )
+
+    # --- All well.
+    AVAILABLE = ("Available", "At least one replica is ready.")
+    SCALED_TO_ZERO = (
+        "ScaledToZero",
+        "No replica runs and no accelerator is held; a request starts one.",
+    )
+    INACTIVE = ("Inactive", "Nothing runs, so nothing can be degraded.")
+    PROGRESSING = ("Progressing", "No failure is seen.")
+    SUFFICIENT = (
+        "Sufficient",
+        "Demand outlives the longest start that the runtime allows.",
+    )
+    STARTUP_OUTLASTS_DEMAND = (
+        "StartupOutlastsDemand",
+        "The runtime allows a longer start than demand is kept: a slow start may be taken away"
+        " before it is over. Raise scaling.activationTimeout or scaling.scaleDownStabilization, or"
+        " lower the startup probe's failureThreshold.",
+    )
+
+    # --- Failures.
+    CHILD_NAME_TAKEN = (
+        "ChildNameTaken",
+        "An object that is not ours has the name of a child and is left alone; delete or rename"
+        " it, or give the service another name.",
+    )
+    GATEWAY_NOT_READY = (
+        "GatewayNotReady",
+        "No gateway replica became available in two minutes: kubectl describe pods -l"
+        " app.kubernetes.io/component=gateway.",
+    )
+    PODS_FORBIDDEN = (
+        "PodsForbidden",
+        "The cluster refuses the Pods: a quota, a limit range or Pod Security.",
+    )
+    CONTAINER_CONFIG_INVALID = (
+        "ContainerConfigInvalid",
+        "The container cannot be created, most often for a missing Secret, ConfigMap or key.",
+    )
+    IMAGE_PULL_FAILED = (
+        "ImagePullFailed",
+        "The image cannot be pulled: check its name, the pull secrets and the registry.",
+    )
+    OOM_KILLED = (
+        "OOMKilled",
+        "The container used more memory than its limit; raise spec.resources.memory.",
+    )
+    CRASH_LOOP_BACK_OFF = (
+        "CrashLoopBackOff",
+        "The engine ends again and again: kubectl logs --previous shows its last words.",
+    )
+    CONTAINER_RESTARTING = (
+        "ContainerRestarting",
+        "The engine ended and starts again. An engine that exits with code 0 has failed as well.",
+    )
+    CACHE_PENDING = (
+        "CachePending",
+        "The cache claim is not bound, so no replica can start: kubectl describe pvc.",
+    )
+    PROGRESS_DEADLINE_EXCEEDED = (
+        "ProgressDeadlineExceeded",
+        "A replica is not ready within the startup budget and the time allowed for scheduling and"
+        " image pull.",
+    )

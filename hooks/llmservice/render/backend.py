@@ -1,0 +1,167 @@
+"""The backend: the engine's Deployment and the headless Service in front of it."""
+
+import hashlib
+
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.llmservice import names, sources
+from hooks.llmservice.plan import CacheClaim, CacheInPod, Plan
+
+# Scheduling, a volume and the pull of an image of many gigabytes come before the startup budget.
+_BEFORE_START_SECONDS = 300
+
+# The group that may write to a claim, whatever user the engine's image runs as.
+CACHE_GROUP = 65532
+
+
+def deployment(plan: Plan) -> Object:
+    """The engine's Deployment, with `scaling.min` replicas.
+
+    Accelerators have no spare, so a replica goes before its successor comes; the gateway bridges
+    the gap.
+    """
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "labels": names.labels(plan.service, "backend"),
+            "name": names.backend(plan.service),
+            "namespace": plan.namespace,
+        },
+        "spec": {
+            "progressDeadlineSeconds": plan.engine.startup_budget_seconds + _BEFORE_START_SECONDS,
+            "replicas": plan.spec.scaling.min,
+            "selector": {"matchLabels": names.selector(plan.service, "backend")},
+            "strategy": {
+                "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
+                "type": "RollingUpdate",
+            },
+            "template": _hashed(_template(plan)),
+        },
+    }
+
+
+def service(plan: Plan) -> Object:
+    """Names the replicas for the gateway's EndpointSlice watch; nobody resolves it."""
+    port = plan.engine.port
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "labels": names.labels(plan.service, "backend"),
+            "name": names.backend(plan.service),
+            "namespace": plan.namespace,
+        },
+        "spec": {
+            "clusterIP": "None",
+            "ports": [
+                {
+                    "name": port.name,
+                    "port": port.number,
+                    "protocol": "TCP",
+                    "targetPort": port.name,
+                }
+            ],
+            "selector": names.selector(plan.service, "backend"),
+        },
+    }
+
+
+def _hashed(template: Object) -> Object:
+    """The template with a hash of itself: the only way a hook can tell the current one's Pods."""
+    digest = hashlib.sha256(objects.compact(template).encode()).hexdigest()[:16]
+    annotations = {**template["metadata"].get("annotations", {}), names.TEMPLATE_HASH: digest}
+    return {**template, "metadata": {**template["metadata"], "annotations": annotations}}
+
+
+def _template(plan: Plan) -> Object:
+    metadata: Object = {"labels": names.labels(plan.service, "backend")}
+    if plan.engine.queue:
+        metadata["annotations"] = {names.VOLCANO_QUEUE: plan.engine.queue}
+    return {"metadata": metadata, "spec": _pod(plan)}
+
+
+def _pod(plan: Plan) -> Object:
+    engine = plan.engine
+    pod: Object = {
+        "automountServiceAccountToken": False,
+        "containers": [_container(plan)],
+        # A Service called `vllm` would otherwise set VLLM_PORT in every Pod of its namespace.
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": engine.grace_seconds,
+        "volumes": _volumes(plan),
+    }
+    if isinstance(plan.cache, CacheClaim):
+        pod["securityContext"] = {
+            "fsGroup": CACHE_GROUP,
+            "fsGroupChangePolicy": "OnRootMismatch",
+        }
+    optional: Object = {
+        "imagePullSecrets": plan.pull_secrets,
+        "nodeSelector": engine.node_selector,
+        "schedulerName": engine.scheduler,
+        "tolerations": list(engine.tolerations),
+    }
+    return pod | {field: value for field, value in optional.items() if value}
+
+
+def _container(plan: Plan) -> Object:
+    engine = plan.engine
+    container: Object = {
+        "env": list(engine.env),
+        "image": engine.image,
+        "name": names.ENGINE_CONTAINER,
+        "ports": [
+            {"containerPort": engine.port.number, "name": engine.port.name, "protocol": "TCP"}
+        ],
+        "readinessProbe": engine.readiness,
+        "securityContext": {"allowPrivilegeEscalation": False},
+        "startupProbe": engine.startup,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": _mounts(plan),
+    }
+    optional: Object = {
+        "args": list(engine.args),
+        "lifecycle": {"preStop": engine.pre_stop} if engine.pre_stop else {},
+        "livenessProbe": engine.liveness,
+        "resources": engine.resources,
+    }
+    return container | {field: value for field, value in optional.items() if value}
+
+
+def _mounts(plan: Plan) -> list[Object]:
+    paths = plan.settings.paths
+    mounts: list[Object] = [
+        {"mountPath": paths.cache, "name": "cache"},
+        {"mountPath": "/dev/shm", "name": "shared-memory"},  # noqa: S108 - a mount point.
+        {"mountPath": paths.scratch, "name": "scratch"},
+    ]
+    if isinstance(plan.source, sources.Claim):
+        mount: Object = {"mountPath": paths.models, "name": "models", "readOnly": True}
+        if plan.source.subpath:
+            mount["subPath"] = plan.source.subpath
+        mounts.append(mount)
+    return mounts
+
+
+def _volumes(plan: Plan) -> list[Object]:
+    shared_memory: Object = {"medium": "Memory"}
+    if plan.engine.shared_memory:
+        shared_memory["sizeLimit"] = plan.engine.shared_memory
+    volumes: list[Object] = [
+        {"name": "cache", **_cache_volume(plan)},
+        {"emptyDir": shared_memory, "name": "shared-memory"},
+        {"emptyDir": {}, "name": "scratch"},
+    ]
+    if isinstance(plan.source, sources.Claim):
+        claim = {"claimName": plan.source.name, "readOnly": True}
+        volumes.append({"name": "models", "persistentVolumeClaim": claim})
+    return volumes
+
+
+def _cache_volume(plan: Plan) -> Object:
+    match plan.cache:
+        case CacheClaim():
+            return {"persistentVolumeClaim": {"claimName": names.cache(plan.service)}}
+        case CacheInPod():
+            return {"emptyDir": {}}

@@ -1,0 +1,193 @@
+"""From an LLMService and what is known of runtimes to a `Plan`, or to why there is none."""
+
+import re
+from typing import TypeVar
+
+from hooks import wire
+from hooks.api import parse
+from hooks.api.llmservice import NAME_MOST, NAME_PATTERN, NAME_RULES, LLMServiceSpec
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.llmservice import arguments, engine, names, plan, runtimes, sources
+from hooks.llmservice.names import ServiceName
+from hooks.llmservice.plan import Plan, Unresolved
+from hooks.llmservice.reasons import Reason
+from hooks.settings import Settings
+
+T = TypeVar("T")
+
+
+class _Mistake(Exception):
+    """Carries a user's mistake up to where it is answered; nothing outside sees it."""
+
+    def __init__(self, unresolved: Unresolved) -> None:
+        super().__init__(unresolved.message)
+        self.unresolved = unresolved
+
+
+def resolve(request: wire.CompositeRequest, settings: Settings) -> Plan | Unresolved:
+    """The plan for the request's parent."""
+    try:
+        return _resolve(request, settings)
+    except _Mistake as mistake:
+        return mistake.unresolved
+
+
+def read_spec(parent: Object) -> LLMServiceSpec | Unresolved:
+    """The parent's name and spec, as far as they can be judged without the rest of the world."""
+    name = objects.text(parent, "metadata", "name")
+    if len(name) > NAME_MOST:
+        return Unresolved(reason=Reason.NAME_INVALID, message=NAME_RULES[0].message)
+    if not re.fullmatch(NAME_PATTERN, name):
+        return Unresolved(reason=Reason.NAME_INVALID, message=NAME_RULES[1].message)
+    try:
+        spec = parse.read(LLMServiceSpec, objects.dig(parent, "spec"), path="spec")
+    except parse.Invalid as invalid:
+        return Unresolved(reason=Reason.SPEC_INVALID, message=str(invalid))
+    fields = _not_implemented(spec)
+    if fields:
+        listed = ", ".join(fields)
+        return Unresolved(
+            reason=Reason.NOT_IMPLEMENTED, message=f"not implemented in this version: {listed}"
+        )
+    return spec
+
+
+def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
+    spec = _expect(read_spec(request.parent))
+    _check_gateway_replicas(request.parent, settings)
+    source = _source(spec)
+    runtime = _runtime(spec, request)
+    service = ServiceName(objects.text(request.parent, "metadata", "name"))
+    namespace = objects.text(request.parent, "metadata", "namespace")
+    values = {
+        ".Model.Path": _model_path(source, settings),
+        ".Service.Name": service,
+        ".Service.Namespace": namespace,
+    }
+    try:
+        container = engine.plan_engine(runtime, spec, values, settings.paths)
+    except arguments.TemplateError as error:
+        message = f"InferenceRuntime {runtime.name}: {error}"
+        raise _Mistake(Unresolved(reason=Reason.RUNTIME_INVALID, message=message)) from None
+    return Plan(
+        service=service,
+        namespace=namespace,
+        runtime=runtime.name,
+        spec=spec,
+        source=source,
+        cache=_cache(spec),
+        engine=container,
+        gateway=engine.plan_gateway(runtime, spec, container),
+        settings=settings,
+    )
+
+
+def _expect(outcome: T | Unresolved) -> T:
+    if isinstance(outcome, Unresolved):
+        raise _Mistake(outcome)
+    return outcome
+
+
+def _mistake(reason: Reason, message: str) -> _Mistake:
+    return _Mistake(Unresolved(reason=reason, message=message))
+
+
+def _not_implemented(spec: LLMServiceSpec) -> list[str]:
+    """The paths of fields that the spec sets and that nothing acts on yet."""
+    set_fields = {
+        "spec.model.catalogRef": spec.model.catalog_ref is not None,
+        "spec.resources.fraction": spec.resources.fraction is not None,
+        "spec.scaling.metric: kvCacheUtil": spec.scaling.metric == "kvCacheUtil",
+        "spec.scaling.externalScaler.tls": spec.scaling.external_scaler is not None
+        and spec.scaling.external_scaler.tls is not None,
+        f"spec.cache.strategy: {spec.cache.strategy}": spec.cache.strategy
+        in ("HostPath", "BakedImage"),
+        "spec.cache.prewarm": spec.cache.prewarm,
+        "spec.endpoint.authentication": spec.endpoint.authentication is not None,
+    }
+    return [path for path, is_set in set_fields.items() if is_set]
+
+
+def _check_gateway_replicas(parent: Object, settings: Settings) -> None:
+    value = objects.annotation(parent, names.GATEWAY_REPLICAS)
+    if value is None:
+        replicas = settings.gateway_replicas
+    elif re.fullmatch("[1-9][0-9]{0,3}", value):
+        replicas = int(value)
+    else:
+        raise _mistake(
+            Reason.SPEC_INVALID,
+            f"annotation {names.GATEWAY_REPLICAS} is {value!r}; expected a number from 1",
+        )
+    if replicas > 1:
+        raise _mistake(
+            Reason.NOT_IMPLEMENTED,
+            f"not implemented in this version: more than one gateway replica (annotation"
+            f" {names.GATEWAY_REPLICAS} or the hooks' setting)",
+        )
+
+
+def _source(spec: LLMServiceSpec) -> sources.Hub | sources.Claim:
+    assert spec.model.source is not None  # The model has a source or the refused catalogRef.
+    uri = spec.model.source.uri
+    try:
+        source = sources.parse(uri)
+    except sources.SourceError as error:
+        raise _mistake(Reason.SPEC_INVALID, f"spec.model.source.uri: {error}") from None
+    if spec.model.source.secret_ref is not None and not isinstance(source, sources.Oci):
+        raise _mistake(
+            Reason.SPEC_INVALID,
+            "spec.model.source.secretRef is for oci:// sources only; remove it",
+        )
+    match source:
+        case sources.Hub(revision=""):
+            return source
+        case sources.Hub():
+            raise _mistake(
+                Reason.SPEC_INVALID,
+                f"spec.model.source.uri: {uri!r} pins a revision, which needs a staged cache"
+                " (spec.cache.prewarm); leave the revision out",
+            )
+        case sources.Claim():
+            return source
+        case _:
+            scheme = uri.partition("://")[0]
+            raise _mistake(
+                Reason.NOT_IMPLEMENTED,
+                f"not implemented in this version: spec.model.source.uri with {scheme}://",
+            )
+
+
+def _runtime(spec: LLMServiceSpec, request: wire.CompositeRequest) -> runtimes.Runtime:
+    known = {
+        objects.text(obj, "metadata", "name"): obj
+        for obj in request.related.get(names.RUNTIMES, {}).values()
+    }
+    runtime = _expect(runtimes.choose(spec.runtime, known))
+    if runtime.spec.accelerator.sharing.supported:
+        raise _mistake(
+            Reason.NOT_IMPLEMENTED,
+            f"not implemented in this version: spec.accelerator.sharing.supported of"
+            f" InferenceRuntime {runtime.name}",
+        )
+    return runtime
+
+
+def _model_path(source: sources.Hub | sources.Claim, settings: Settings) -> str:
+    match source:
+        case sources.Hub(repository=repository):
+            return repository
+        case sources.Claim():
+            return settings.paths.models
+
+
+def _cache(spec: LLMServiceSpec) -> plan.CacheClaim | plan.CacheInPod:
+    if spec.cache.strategy == "None":
+        return plan.CacheInPod()
+    shared = spec.cache.strategy == "SharedPVC"
+    return plan.CacheClaim(
+        access_mode="ReadWriteMany" if shared else "ReadWriteOnce",
+        size=spec.cache.size,
+        storage_class=spec.cache.storage_class_name or "",
+    )

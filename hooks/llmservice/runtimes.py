@@ -1,0 +1,132 @@
+"""Which InferenceRuntime a service uses, and whether that one can be used."""
+
+import dataclasses
+from decimal import Decimal
+from typing import Literal
+
+from hooks.api import parse
+from hooks.api.llmservice import RuntimeChoice
+from hooks.api.runtime import InferenceRuntimeSpec
+from hooks.k8s import duration, objects
+from hooks.k8s.objects import Object
+from hooks.llmservice import names
+from hooks.llmservice.plan import Unresolved
+from hooks.llmservice.reasons import Reason
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """An InferenceRuntime that can be used: its spec and what its annotations add."""
+
+    name: str
+    spec: InferenceRuntimeSpec
+    has_accelerator: bool
+    inference_paths: tuple[str, ...]
+    first_byte_timeout: Decimal | Literal["default"]
+    idle_timeout: Decimal | Literal["default"]
+
+
+def choose(choice: RuntimeChoice, known: dict[str, Object]) -> Runtime | Unresolved:
+    """The runtime that ``choice`` names or selects, among the ``known`` by name."""
+    if choice.name is not None:
+        return _named(choice.name, known)
+    assert choice.selector is not None
+    usable = [r for r in map(read, known.values()) if isinstance(r, Runtime)]
+    for vendor in choice.selector.vendor:
+        candidates = [runtime for runtime in usable if runtime.spec.vendor == vendor]
+        if candidates:
+            return _of_highest_priority(vendor, candidates)
+    vendors = " or ".join(choice.selector.vendor)
+    return Unresolved(
+        reason=Reason.RUNTIME_NOT_FOUND,
+        message=f"no usable InferenceRuntime has vendor {vendors}",
+    )
+
+
+def read(obj: Object) -> Runtime | Unresolved:
+    """An InferenceRuntime as it is observed; Unresolved where a value of it cannot be used."""
+    name = objects.text(obj, "metadata", "name")
+    try:
+        spec = parse.read(InferenceRuntimeSpec, objects.mapping(obj, "spec"), path="spec")
+        _check_metrics_port(spec)
+        return Runtime(
+            name=name,
+            spec=spec,
+            has_accelerator=_has_accelerator(obj),
+            inference_paths=_inference_paths(obj),
+            first_byte_timeout=_timeout(obj, names.FIRST_BYTE_TIMEOUT),
+            idle_timeout=_timeout(obj, names.IDLE_TIMEOUT),
+        )
+    except ValueError as error:
+        problem = str(error)
+    except parse.Invalid as error:
+        problem = str(error)
+    return Unresolved(reason=Reason.RUNTIME_INVALID, message=f"InferenceRuntime {name}: {problem}")
+
+
+def _named(name: str, known: dict[str, Object]) -> Runtime | Unresolved:
+    if name in known:
+        return read(known[name])
+    return Unresolved(
+        reason=Reason.RUNTIME_NOT_FOUND, message=f"there is no InferenceRuntime {name}"
+    )
+
+
+def _of_highest_priority(vendor: str, candidates: list[Runtime]) -> Runtime | Unresolved:
+    highest = max(runtime.spec.priority for runtime in candidates)
+    best = sorted(
+        (runtime for runtime in candidates if runtime.spec.priority == highest),
+        key=lambda runtime: runtime.name,
+    )
+    if len(best) == 1:
+        return best[0]
+    tied = ", ".join(runtime.name for runtime in best)
+    return Unresolved(
+        reason=Reason.RUNTIME_AMBIGUOUS,
+        message=f"InferenceRuntimes {tied} of vendor {vendor} all have priority {highest}",
+    )
+
+
+def _check_metrics_port(spec: InferenceRuntimeSpec) -> None:
+    """A Pod has one named port, so a name can only be that one."""
+    if spec.metrics is None:
+        return
+    port, known = spec.metrics.port, spec.container.port.name
+    if isinstance(port, str) and port != known:
+        raise ValueError(
+            f"spec.metrics.port: {port!r} is no port of the container; expected {known!r} or a"
+            " number"
+        )
+    if isinstance(port, int) and not 1 <= port <= 65535:
+        raise ValueError(f"spec.metrics.port: {port} is not between 1 and 65535")
+
+
+def _has_accelerator(obj: Object) -> bool:
+    value = objects.annotation(obj, names.ACCELERATOR)
+    if value not in (None, "none"):
+        raise ValueError(f"annotation {names.ACCELERATOR} is {value!r}; the only value is 'none'")
+    return value is None
+
+
+def _inference_paths(obj: Object) -> tuple[str, ...]:
+    value = objects.annotation(obj, names.INFERENCE_PATHS) or ""
+    paths = tuple(path.strip() for path in value.split(",") if path.strip())
+    for path in paths:
+        if not path.startswith("/") or any(character.isspace() for character in path):
+            raise ValueError(
+                f"annotation {names.INFERENCE_PATHS}: {path!r} is no path; expected /like/this"
+            )
+    return paths
+
+
+def _timeout(obj: Object, annotation: str) -> Decimal | Literal["default"]:
+    value = objects.annotation(obj, annotation)
+    if value is None:
+        return "default"
+    try:
+        seconds = duration.parse(value)
+    except duration.DurationError as error:
+        raise ValueError(f"annotation {annotation}: {error}") from None
+    if seconds <= 0:
+        raise ValueError(f"annotation {annotation}: must be more than zero, found {value!r}")
+    return seconds

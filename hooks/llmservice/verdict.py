@@ -1,0 +1,49 @@
+"""One condition's judgement, and how it is written so that a quiet world writes nothing."""
+
+import dataclasses
+import datetime
+
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.llmservice.reasons import Reason
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """A condition without its name and time."""
+
+    status: str
+    reason: str
+    message: str
+
+    @classmethod
+    def of_failure(cls, reason: Reason, message: str) -> "Verdict":
+        """Degraded, by ``reason``; the help follows what was seen."""
+        return cls("True", reason.value, f"{message}. {reason.help}" if message else reason.help)
+
+
+def true(reason: Reason, message: str) -> Verdict:
+    """The condition holds."""
+    return Verdict("True", reason.value, message)
+
+
+def false(reason: Reason | str, message: str) -> Verdict:
+    """The condition does not hold."""
+    return Verdict("False", str(reason), message)
+
+
+def condition(kind: str, verdict: Verdict, parent: Object, *, now: datetime.datetime) -> Object:
+    """The condition as it is stored. Its time moves only when its status does."""
+    before = objects.condition(parent, kind)
+    since = objects.text(before, "lastTransitionTime")
+    if before.get("status") != verdict.status or objects.parse_time(since) is None:
+        since = objects.format_time(now)
+    written: Object = {
+        "lastTransitionTime": since,
+        "message": verdict.message,
+        "reason": verdict.reason,
+        "status": verdict.status,
+        "type": kind,
+    }
+    generation = objects.number(parent, "metadata", "generation")
+    return written if generation is None else written | {"observedGeneration": generation}
