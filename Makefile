@@ -42,4 +42,4 @@ lock: install
 	for program in engine fetcher gateway hooks local; do \
 	  $(LOCK) --extra $$program pyproject.toml -o requirements/$$program.txt || exit 1; done
 	$(LOCK) --group pyproject.toml:build -o requirements/build.txt
-	$(LOCK) --extra local --group build --group dev pyproject.toml -o requirements/dev.txt
+	$(LOCK) --extra local --extra fetcher --group build --group dev pyproject.toml -o requirements/dev.txt
