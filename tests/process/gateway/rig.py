@@ -1,0 +1,197 @@
+"""Starts the gateway as a process, tells it its replicas, and looks at what it holds."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.process.gateway import wire
+
+# Loaded machines start Python slowly.
+START_LIMIT = 60.0
+_GAUGE = re.compile(r"^(noctaya_\w+)(\{[^}]*\})? (\S+)$", re.MULTILINE)
+_HELD = (
+    "noctaya_demand",
+    "noctaya_waiting",
+    "noctaya_in_flight",
+    "noctaya_admitted",
+    "noctaya_held_bytes",
+    "noctaya_tasks",
+    "noctaya_client_connections",
+)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def endpoint(port: int, *, ready: bool = False, terminating: bool = False, pod: str = "") -> Any:
+    return (port, {"ready": ready, "terminating": terminating}, pod or f"pod-{port}")
+
+
+def slices(*endpoints: Any) -> dict[str, Any]:
+    """An EndpointSliceList; every endpoint has its own port here, so its own slice."""
+    items = [
+        {
+            "metadata": {"name": f"m-backend-{port}"},
+            "addressType": "IPv4",
+            "ports": [{"name": "http", "port": port, "protocol": "TCP"}],
+            "endpoints": [
+                {"addresses": ["127.0.0.1"], "conditions": conditions, "targetRef": {"uid": pod}}
+            ],
+        }
+        for port, conditions, pod in endpoints
+    ]
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSliceList",
+        "metadata": {"resourceVersion": "1"},
+        "items": items,
+    }
+
+
+class Gateway:
+    """``async with Gateway(tmp_path, "--flag", "value") as gateway``."""
+
+    def __init__(
+        self, folder: Path, *flags: str, environment: dict[str, str] | None = None
+    ) -> None:
+        self.port, self.scaler_port = free_port(), free_port()
+        self.folder = folder
+        self._flags = flags
+        self._environment = environment or {}
+        self._log = folder / f"gateway-{self.port}.log"
+        self._replicas = folder / f"replicas-{self.port}.json"
+        self._baseline: dict[str, float] = {}
+
+    async def __aenter__(self) -> Self:
+        self.tell()
+        arguments = [
+            *("-m", "gateway", "--namespace", "ns", "--service", "m"),
+            *("--listen", f"127.0.0.1:{self.port}"),
+            *("--scaler-listen", f"127.0.0.1:{self.scaler_port}"),
+            *("--replicas-from", f"file:{self._replicas}"),
+            *("--readiness", '{"path":"/health","scheme":"HTTP","headers":[]}'),
+            *("--heartbeat-interval-seconds", "0.2", "--accept-after-term-seconds", "0"),
+            *self._flags,
+        ]
+        with self._log.open("wb") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable, *arguments, stderr=log, env=os.environ | self._environment
+            )
+        await eventually(self._answers, within=START_LIMIT)
+        self._baseline = await self._held()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+            await self.process.wait()
+        if error is not None:
+            print(self._log.read_text()[-8000:])
+
+    def tell(self, *endpoints: Any) -> None:
+        """Replace the list of replicas."""
+        fresh = self._replicas.with_suffix(".new")
+        fresh.write_text(json.dumps(slices(*endpoints)))
+        fresh.rename(self._replicas)
+
+    async def ask(self, data: bytes, *, within: float = 20) -> wire.Response:
+        return await wire.once(self.port, data, within=within)
+
+    def client(self) -> wire.Client:
+        return wire.Client(self.port)
+
+    async def queue(self) -> dict[str, Any]:
+        body: dict[str, Any] = (await self.ask(wire.get("/noctaya/queue"))).json()
+        return body
+
+    async def metric(self, name: str, labels: str = "") -> float:
+        return (await self._metrics()).get(name + labels, 0.0)
+
+    async def until(self, **expected: Any) -> dict[str, Any]:
+        """Until ``/noctaya/queue`` says so."""
+        state: dict[str, Any] = {}
+
+        async def reached() -> bool:
+            state.update(await self.queue())
+            return all(state[key] == value for key, value in expected.items())
+
+        await eventually(reached, why=lambda: f"{expected} was never reached: {state}")
+        return state
+
+    async def ready(self, count: int = 1) -> None:
+        async def reached() -> bool:
+            ready: int = (await self.queue())["replicas"]["ready"]
+            return ready == count
+
+        await eventually(reached)
+
+    async def settled(self) -> None:
+        """Slots, demand, bytes, tasks and connections are back where they were at the start."""
+        now: dict[str, float] = {}
+
+        async def back() -> bool:
+            now.update(await self._held())
+            return now == self._baseline
+
+        await eventually(
+            back, within=15, why=lambda: f"left over: {now}, at first {self._baseline}"
+        )
+
+    async def stop(self) -> int:
+        self.process.terminate()
+        return await asyncio.wait_for(self.process.wait(), 90)
+
+    def log(self, event: str) -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in self._log.read_text().splitlines()]
+        return [line for line in lines if line["event"] == event]
+
+    async def last_request(self) -> dict[str, Any]:
+        """The newest outcome line; written when its request is over, perhaps after its answer."""
+
+        async def written() -> bool:
+            return bool(self.log("request"))
+
+        await eventually(written)
+        await asyncio.sleep(0.05)
+        return self.log("request")[-1]
+
+    async def _answers(self) -> bool:
+        assert self.process.returncode is None, self._log.read_text()
+        try:
+            return (await self.ask(wire.get("/readyz"))).status == 200
+        except OSError:
+            return False
+
+    async def _held(self) -> dict[str, float]:
+        metrics = await self._metrics()
+        return {name: metrics[name] for name in _HELD}
+
+    async def _metrics(self) -> dict[str, float]:
+        text = (await self.ask(wire.get("/metrics"))).body.decode()
+        return {name + labels: float(value) for name, labels, value in _GAUGE.findall(text)}
+
+
+async def eventually(
+    reached: Callable[[], Any], *, within: float = 20, why: Callable[[], str] = lambda: ""
+) -> None:
+    """Poll until ``reached()`` is true."""
+    end = time.monotonic() + within
+    while not await reached():
+        assert time.monotonic() < end, why() or "it never came to that"
+        await asyncio.sleep(0.02)
