@@ -20,6 +20,15 @@ def unfit(reason: errors.MachineUnfit) -> None:
 
 
 @pytest.fixture(scope="session")
+def fit() -> None:
+    """For tests that start rigs of their own: this machine can, and everything is built."""
+    try:
+        rig.prepare(_say)
+    except errors.MachineUnfit as e:
+        unfit(e)
+
+
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[running.Cluster]:
     """A running cluster with the project's images on its node.
 

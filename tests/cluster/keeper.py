@@ -2,8 +2,8 @@
 
 ``start`` makes the namespaces and returns once the rig's first process is ready. The keeper ends
 the rig when it is told to (SIGTERM), when the rig's first process ends, or when its leash, a pipe
-held by the starter, closes. If the keeper itself is killed, its children follow (PDEATHSIG), and
-the next ``up`` or ``down`` calls ``clear``.
+held by the starter, closes before the starter let go of it. If the keeper itself is killed, its
+children follow (PDEATHSIG), and the next ``up`` or ``down`` calls ``clear``.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ from tests.cluster import cgroups, errors, innermost, layout, machine, network, 
 _PR_SET_PDEATHSIG = 1
 
 _RECORD = "keeper.json"
+_RELEASED = b"."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,34 +38,36 @@ class Kept:
         return self.keeper.alive() and self.first.alive()
 
 
-def start(instance: layout.Instance, *, leashed: bool) -> Kept:
-    """Start the keeper, apart from this process's session.
+@dataclasses.dataclass(frozen=True)
+class Leash:
+    """While this process lives and holds it, the rig lives; not a moment longer."""
 
-    With ``leashed`` the rig ends with this process, even if this process is killed.
-    """
-    leash, ours = os.pipe() if leashed else (None, None)
-    argv = [sys.executable, "-m", "tests.cluster.keeper", instance.name]
-    with open(instance.log("keeper"), "w") as log:
-        started = subprocess.Popen(
-            [*argv, str(leash)] if leash is not None else argv,
-            cwd=layout.REPOSITORY,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=[leash] if leash is not None else [],
-        )
-    if leash is not None and ours is not None:
-        os.close(leash)
-        # Kept open for the life of this process, on purpose; not inherited by its programs.
-        os.set_inheritable(ours, False)
+    end: int
+
+    def release(self) -> None:
+        """From here on the rig lives until it is told to end."""
+        os.write(self.end, _RELEASED)
+        os.close(self.end)
+
+
+def start(instance: layout.Instance) -> Leash:
+    """Start the keeper, apart from this process's session, and wait for the rig's namespaces."""
+    theirs, ours = os.pipe()
+    argv = ["env", f"--chdir={layout.REPOSITORY}", sys.executable, "-m", "tests.cluster.keeper"]
+    pid = processes.spawn(
+        [*argv, instance.name, str(theirs)],
+        env={**os.environ, "PATH": machine.SEARCH_PATH},
+        output=instance.log("keeper"),
+        keep=theirs,
+    )
+    os.close(theirs)
     deadline = time.monotonic() + 20
-    while (kept := read(instance)) is None:
-        if started.poll() is not None or time.monotonic() > deadline:
+    while read(instance) is None:
+        if processes.of(pid) is None or time.monotonic() > deadline:
             words = instance.log("keeper").read_text().strip().splitlines() or ["no output"]
             raise errors.RigError(f"the rig's namespaces could not be made: {words[-1]}")
         time.sleep(0.02)
-    return kept
+    return Leash(ours)
 
 
 def read(instance: layout.Instance) -> Kept | None:
@@ -106,9 +109,7 @@ def _remove(state: pathlib.Path) -> None:
 
 
 def main() -> None:
-    name, *rest = sys.argv[1:]
-    instance = layout.Instance(name)
-    leash = int(rest[0]) if rest else None
+    instance, leash = layout.Instance(sys.argv[1]), int(sys.argv[2])
     signals = _signals(signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP)
     outermost = _enter_namespaces(instance)
     _watch(outermost, signals, leash)
@@ -140,15 +141,17 @@ def _enter_namespaces(instance: layout.Instance) -> subprocess.Popen[str]:
     return outermost
 
 
-def _watch(outermost: subprocess.Popen[str], signals: int, leash: int | None) -> None:
+def _watch(outermost: subprocess.Popen[str], signals: int, leash: int) -> None:
     """Return when the rig is to end."""
-    ears = [signals] if leash is None else [signals, leash]
+    ears = [signals, leash]
     while outermost.poll() is None:
         heard, _, _ = select.select(ears, [], [])
         if leash in heard:
-            return
+            if os.read(leash, 1) != _RELEASED:
+                return
+            ears.remove(leash)
         # A byte is a signal's number; a child that was only stopped changes nothing.
-        if set(os.read(signals, 64)) - {signal.SIGCHLD}:
+        if signals in heard and set(os.read(signals, 64)) - {signal.SIGCHLD}:
             return
 
 

@@ -5,10 +5,16 @@ import os
 from tests.cluster import errors, layout, machine, processes
 
 
-def create(instance: layout.Instance) -> None:
-    """Make the namespace. One that exists was left by something the rig does not know."""
+def require_free(instance: layout.Instance) -> None:
+    """A namespace of this name that outlived the clearing belongs to something else."""
     if instance.network.exists():
-        raise errors.RigError(left_over(instance))
+        raise errors.RigError(
+            f"the network namespace {instance.name} exists and no running rig owns it: see who "
+            f"uses it with `ip netns pids {instance.name}`, then `ip netns delete {instance.name}`"
+        )
+
+
+def create(instance: layout.Instance) -> None:
     machine.call("ip", "netns", "add", instance.name)
     _inside(instance, "ip", "link", "set", "lo", "up")
     # kubelet refuses a loopback address for its node, and not every kernel has dummy links: one
@@ -31,13 +37,6 @@ def delete(instance: layout.Instance) -> None:
         if process.pid != os.getpid():
             process.stop(grace=1)
     machine.call("ip", "netns", "delete", instance.name)
-
-
-def left_over(instance: layout.Instance) -> str:
-    return (
-        f"the network namespace {instance.name} exists and no running rig owns it: see who uses "
-        f"it with `ip netns pids {instance.name}`, then `ip netns delete {instance.name}`"
-    )
 
 
 def _inside(instance: layout.Instance, *argv: str) -> None:

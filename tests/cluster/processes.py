@@ -4,9 +4,12 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+
+_spawned: set[int] = set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +57,38 @@ class Process:
         if not self.wait(grace):
             self.signal(signal.SIGKILL)
             self.wait(5)
+
+
+def spawn(
+    argv: Sequence[str], *, env: Mapping[str, str], output: pathlib.Path, keep: int | None = None
+) -> int:
+    """Start a program in a session of its own and let it live: its pid.
+
+    Not ``subprocess.Popen``, which warns when its object goes while the program stays. ``keep``
+    is the one descriptor that the program inherits.
+    """
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(output), append, 0o644),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    if keep is not None:
+        os.set_inheritable(keep, True)
+    reap()
+    program = shutil.which(argv[0], path=env["PATH"]) or argv[0]
+    pid = os.posix_spawn(program, list(argv), env, file_actions=actions, setsid=True)
+    _spawned.add(pid)
+    return pid
+
+
+def reap() -> None:
+    """Forget the spawned programs that have ended."""
+    for pid in list(_spawned):
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(pid, os.WNOHANG) == (0, 0):
+                continue
+        _spawned.discard(pid)
 
 
 def of(pid: int) -> Process | None:

@@ -55,10 +55,6 @@ class Program:
         return ""
 
 
-# Popen objects are kept so that ended leaders are reaped and none warns when it is collected.
-_started: list[subprocess.Popen[bytes]] = []
-
-
 def start(
     instance: layout.Instance,
     name: str,
@@ -72,19 +68,8 @@ def start(
     if running is not None and running.alive():
         raise errors.RigError(f"{name} is already running: see {running.log}")
     log = instance.log(name)
-    with open(log, "ab") as out:
-        popen = subprocess.Popen(
-            enter(instance, argv, cwd=cwd),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=environment(env),
-        )
-    _started[:] = [earlier for earlier in _started if earlier.poll() is None]
-    _started.append(popen)
-    leader = processes.of(popen.pid)
-    body = _child_of(popen)
+    pid = processes.spawn(enter(instance, argv, cwd=cwd), env=environment(env), output=log)
+    leader, body = processes.of(pid), _child_of(pid)
     if leader is None or body is None:
         words = log.read_text(errors="replace").strip().splitlines() or ["no output"]
         raise errors.RigError(f"{name} ended as soon as it was started: {words[-1]}")
@@ -173,9 +158,9 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**os.environ, "PATH": path, **(extra or {})}
 
 
-def _child_of(popen: subprocess.Popen[bytes]) -> processes.Process | None:
-    while popen.poll() is None:
-        if found := processes.children(popen.pid):
+def _child_of(pid: int) -> processes.Process | None:
+    while processes.of(pid) is not None:
+        if found := processes.children(pid):
             return found[0]
         time.sleep(0.005)
     return None

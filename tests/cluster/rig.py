@@ -6,7 +6,7 @@ everything else.
 """
 
 import contextlib
-import fcntl
+import socket
 import time
 from collections.abc import Callable, Iterator
 
@@ -47,7 +47,8 @@ def prepare(say: Say) -> None:
 def up(instance: layout.Instance, say: Say, *, leashed: bool = False) -> None:
     """Start the cluster and return when a Pod can run and names resolve.
 
-    A failure, an interrupt too, takes down what was started.
+    A failure, an interrupt too, takes down what was started; so does a kill on the way, and with
+    ``leashed`` this process's end at any later time.
     """
     machine.require()
     if running(instance):
@@ -56,19 +57,22 @@ def up(instance: layout.Instance, say: Say, *, leashed: bool = False) -> None:
     build.everything(say)
     with _only_one(instance):
         _clear(instance)
+        # Asked before anything is made: a namespace found now is not ours to remove.
+        network.require_free(instance)
         try:
-            _start(instance, say, leashed=leashed)
+            leash = _start(instance, say)
         except BaseException:
             _clear(instance)
             raise
+        if not leashed:
+            leash.release()
 
 
 def down(instance: layout.Instance) -> None:
     """End the cluster; nothing of it is left on the machine when this returns."""
     machine.require()
-    if not instance.state.exists() and instance.network.exists():
-        raise errors.RigError(network.left_over(instance))
     _clear(instance)
+    network.require_free(instance)
 
 
 def load_own_images(instance: layout.Instance, say: Say) -> None:
@@ -77,7 +81,7 @@ def load_own_images(instance: layout.Instance, say: Say) -> None:
         node.load(instance, reference, archive)
 
 
-def _start(instance: layout.Instance, say: Say, *, leashed: bool) -> None:
+def _start(instance: layout.Instance, say: Say) -> keeper.Leash:
     begin = time.monotonic()
     instance.state.mkdir(parents=True)
     instance.state.chmod(0o711)
@@ -90,7 +94,7 @@ def _start(instance: layout.Instance, say: Say, *, leashed: bool) -> None:
     control_plane.identities(authority)
     network.create(instance)
     cgroups.create(instance)
-    keeper.start(instance, leashed=leashed)
+    leash = keeper.start(instance)
     _timed(say, "control plane", lambda: control_plane.start(instance))
     _timed(say, "containerd", lambda: node.containerd(instance))
     for reference, archive in images.tests_own().items():
@@ -98,6 +102,7 @@ def _start(instance: layout.Instance, say: Say, *, leashed: bool) -> None:
     _timed(say, "node", lambda: node.start(instance))
     _timed(say, "DNS", lambda: dns.start(instance))
     say(f"{instance.name} is up in {time.monotonic() - begin:.1f} s")
+    return leash
 
 
 def _timed(say: Say, what: str, start: Callable[[], object]) -> None:
@@ -116,14 +121,15 @@ def _clear(instance: layout.Instance) -> None:
 
 @contextlib.contextmanager
 def _only_one(instance: layout.Instance) -> Iterator[None]:
-    """Two ``up`` at once: the second one says so."""
-    lock = layout.cache() / f"{instance.name}.lock"
-    with open(lock, "w") as file:
+    """Two ``up`` at once: the second one says so.
+
+    The lock is an abstract socket's name: it ends with its holder and leaves no file.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            lock.bind(f"\0{instance.name}")
+        except OSError:
             raise errors.RigError(
                 f"{instance.name} is being started by another process: wait for it"
             ) from None
         yield
-    lock.unlink(missing_ok=True)
