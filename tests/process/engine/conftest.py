@@ -59,7 +59,7 @@ Start = Callable[..., Engine]
 
 @contextlib.contextmanager
 def starter(folder: Path) -> Iterator[Start]:
-    """Start engines with some flags, each on a port of its own; ``wait=False`` before it listens."""
+    """Start engines with some flags, each on its own port; ``wait=False`` before it listens."""
     started: list[Engine] = []
 
     def start_engine(*flags: str, wait: bool = True) -> Engine:

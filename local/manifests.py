@@ -1,0 +1,163 @@
+"""The user's manifests: LLMServices and InferenceRuntimes, checked as an API server would."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hooks.api import API_VERSION, llmservice, parse, runtime
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.llmservice import names
+from local import documents
+from local.documents import Document
+from local.errors import Usage
+
+SERVICE = "LLMService"
+RUNTIME = "InferenceRuntime"
+
+SPECS: dict[str, type[Any]] = {
+    SERVICE: llmservice.LLMServiceSpec,
+    RUNTIME: runtime.InferenceRuntimeSpec,
+}
+
+# `status` is what a cluster wrote; `kubectl get -o yaml` shows it, and applying it changes nothing.
+FIELDS = ["apiVersion", "kind", "metadata", "spec", "status"]
+
+DEFAULT_NAMESPACE = "default"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifests:
+    services: Sequence[Document]
+    runtimes: Sequence[Document]
+
+
+def load(paths: Sequence[Path]) -> Manifests:
+    """All objects of the files and folders. Raises Usage with a line for every mistake."""
+    found = documents.load(paths)
+    problems = [problem for document in found for problem in _problems(document)]
+    if problems:
+        raise Usage(*problems)
+    by_kind = {
+        kind: [document for document in found if document.value["kind"] == kind] for kind in SPECS
+    }
+    manifests = Manifests(services=by_kind[SERVICE], runtimes=by_kind[RUNTIME])
+    problems = [*_twice(found), *_without_runtime(manifests)]
+    if problems:
+        raise Usage(*problems)
+    if not manifests.services:
+        where = ", ".join(map(str, paths))
+        raise Usage(f"{where}: holds no {SERVICE}, so there is nothing to start")
+    return manifests
+
+
+def key(document: Document) -> str:
+    """``namespace/name`` of a service, ``name`` of a runtime, which belongs to no namespace."""
+    name = objects.text(document.value, "metadata", "name")
+    if document.value["kind"] == RUNTIME:
+        return name
+    namespace = objects.text(document.value, "metadata", "namespace") or DEFAULT_NAMESPACE
+    return f"{namespace}/{name}"
+
+
+def placed(document: Document, sentence: str) -> str:
+    """``field: what is wrong`` with the field's file and line before it."""
+    field, colon, fault = sentence.partition(": ")
+    if not colon or " " in field:
+        return f"{document.place('spec')}: {sentence}"
+    return f"{document.place(field)}: {fault}"
+
+
+def _problems(document: Document) -> list[str]:
+    obj = document.value
+    if not isinstance(obj, dict):
+        return [f"{document.place()}: not a Kubernetes object: expected fields like apiVersion"]
+    kind = obj.get("kind")
+    if kind not in SPECS:
+        hint = parse.nearest(str(kind), list(SPECS))
+        expected = f"expected {SERVICE} or {RUNTIME}{hint}"
+        return [f"{document.place('kind')}: unknown kind {kind!r}: {expected}"]
+    if obj.get("apiVersion") != API_VERSION:
+        found = obj.get("apiVersion")
+        return [f"{document.place('apiVersion')}: found {found!r}, expected {API_VERSION}"]
+    unknown = [
+        f"{document.place(field)}: unknown field{parse.nearest(field, FIELDS)}"
+        for field in obj
+        if field not in FIELDS
+    ]
+    return [*unknown, *_metadata_problems(document), *_spec_problems(document, SPECS[kind])]
+
+
+def _metadata_problems(document: Document) -> list[str]:
+    metadata = document.value.get("metadata")
+    name = objects.dig(metadata, "name")
+    if not isinstance(name, str) or not name:
+        return [f"{document.place('metadata.name')}: is required"]
+    problems = []
+    if document.value["kind"] == SERVICE:
+        fits = re.fullmatch(llmservice.NAME_PATTERN, name) and len(name) <= llmservice.NAME_MOST
+        if not fits:
+            problems.append(
+                f"{document.place('metadata.name')}: {name!r}: lower-case letters, digits and "
+                f"dashes only, a letter first, no dash last, at most {llmservice.NAME_MOST}"
+            )
+    for field in ("labels", "annotations"):
+        entries = objects.dig(metadata, field)
+        if entries is None:
+            continue
+        if not isinstance(entries, dict) or not all(isinstance(v, str) for v in entries.values()):
+            place = document.place(f"metadata.{field}")
+            problems.append(f"{place}: expected text values only: quote numbers, true and false")
+    return problems
+
+
+def _spec_problems(document: Document, model: type[Any]) -> list[str]:
+    try:
+        parse.read(model, document.value.get("spec"), path="spec")
+    except parse.Invalid as e:
+        return [placed(document, sentence) for sentence in e.problems]
+    return []
+
+
+def _twice(found: Iterable[Document]) -> list[str]:
+    first: dict[tuple[str, str], Document] = {}
+    problems = []
+    for document in found:
+        name = (document.value["kind"], key(document))
+        before = first.setdefault(name, document)
+        if before is not document:
+            place = document.place("metadata.name")
+            problems.append(f"{place}: {' '.join(name)} stands in {before.place()} already")
+    return problems
+
+
+def _without_runtime(manifests: Manifests) -> list[str]:
+    known = [key(document) for document in manifests.runtimes]
+    problems = []
+    for document in manifests.services:
+        name = objects.text(document.value, "spec", "runtime", "name")
+        if name and name not in known:
+            place = document.place("spec.runtime.name")
+            hint = parse.nearest(name, known) or "; give its file to noctaya up as well"
+            problems.append(f"{place}: no {RUNTIME} {name!r} in the manifests{hint}")
+    return problems
+
+
+def stored(document: Document, *, now: str) -> Object:
+    """The object as an API server would hold it once it is created."""
+    obj = objects.without_nulls(document.value)
+    metadata = {
+        **obj["metadata"],
+        "uid": f"uid-of-{document.value['kind']}-{key(document)}",
+        "creationTimestamp": now,
+        "generation": 1,
+    }
+    if document.value["kind"] == SERVICE:
+        metadata["namespace"] = objects.text(obj, "metadata", "namespace") or DEFAULT_NAMESPACE
+        # One gateway is enough for one machine, and has the port to itself.
+        annotations = metadata.get("annotations", {})
+        kept = {k: v for k, v in annotations.items() if k != names.GATEWAY_REPLICAS}
+        metadata["annotations"] = kept
+    return {**{k: v for k, v in obj.items() if k != "status"}, "metadata": metadata}

@@ -1,0 +1,123 @@
+"""Before anything is started: the first sync, and everything it takes to run what it rendered."""
+
+import dataclasses
+import datetime
+import shutil
+from collections.abc import Mapping, Sequence
+
+from hooks.api import llmservice, runtime
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.llmservice import names
+from hooks.settings import Settings
+from local import command, drain, kubelet, manifests, metacontroller, plan
+from local.documents import Document
+from local.errors import Failure, Usage
+from local.metacontroller import World
+
+_COMMAND_FIELD = f"metadata.annotations.{command.LOCAL_COMMAND}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """One LLMService that can run on this machine."""
+
+    document: Document
+    runtime: Document
+    world: World
+    backend: str
+    """Name of its Deployment, and of its Service."""
+    gateway: str
+    port_name: str
+    words: Sequence[str]
+    """The local command, before variables are expanded."""
+    engine_probe: kubelet.Probe
+    gateway_probe: kubelet.Probe
+    drain: drain.Drain
+    served_model: str | None
+
+    @property
+    def key(self) -> str:
+        return manifests.key(self.document)
+
+    @property
+    def command_place(self) -> str:
+        return str(self.runtime.place(_COMMAND_FIELD))
+
+
+def prepare(
+    document: Document,
+    known: manifests.Manifests,
+    *,
+    settings: Settings,
+    environ: Mapping[str, str],
+    now: datetime.datetime,
+) -> Prepared:
+    """Raises Usage where the manifests do not say enough, Failure where this machine lacks it."""
+    created = objects.format_time(now)
+    world = metacontroller.settle(
+        World(
+            parent=manifests.stored(document, now=created),
+            runtimes=[manifests.stored(found, now=created) for found in known.runtimes],
+        ),
+        settings=settings,
+        now=now,
+    )
+    service = names.ServiceName(objects.text(world.parent, "metadata", "name"))
+    backend = world.deployment(names.backend(service))
+    gateway = world.deployment(names.gateway(service))
+    if backend is None or gateway is None:
+        raise Usage(manifests.placed(document, _why_not(world.parent)))
+    found = _runtime(world.parent, known)
+    return Prepared(
+        document=document,
+        runtime=found,
+        world=world,
+        backend=names.backend(service),
+        gateway=names.gateway(service),
+        port_name=objects.text(plan.container(backend)["ports"][0], "name"),
+        words=_words(found, environ),
+        engine_probe=_probe(backend, found.place("spec.health.readiness")),
+        gateway_probe=_probe(gateway, document.place()),
+        drain=plan.drained(
+            llmservice.LLMServiceSpec.model_validate(world.parent["spec"]),
+            runtime.InferenceRuntimeSpec.model_validate(objects.without_nulls(found.value)["spec"]),
+        ),
+        served_model=plan.served_model(gateway),
+    )
+
+
+def _why_not(parent: Object) -> str:
+    """Why nothing was rendered, in the words of the service's own status."""
+    ready = objects.condition(parent, "Ready")
+    return objects.text(ready, "message") or objects.text(ready, "reason")
+
+
+def _runtime(parent: Object, known: manifests.Manifests) -> Document:
+    resolved = objects.text(parent, "status", "resolvedRuntime")
+    return next(document for document in known.runtimes if manifests.key(document) == resolved)
+
+
+def _words(found: Document, environ: Mapping[str, str]) -> list[str]:
+    text = objects.annotation(found.value, command.LOCAL_COMMAND)
+    if text is None:
+        place = found.place("metadata.annotations")
+        raise Usage(
+            f"{place}: nothing says how to start this engine on this machine: add "
+            f"""{command.LOCAL_COMMAND}: '["program", "argument"]'"""
+        )
+    place = found.place(_COMMAND_FIELD)
+    try:
+        words = command.parse(text)
+    except ValueError as e:
+        raise Usage(f"{place}: {e}") from e
+    if shutil.which(words[0], path=environ["PATH"]) is None:
+        raise Failure(f"{place}: no program {words[0]!r} on this machine's PATH")
+    return words
+
+
+def _probe(deployment: Object, place: object) -> kubelet.Probe:
+    found = plan.probe(deployment)
+    if found is None:
+        raise Usage(f"{place}: only an httpGet can be asked on this machine")
+    return found

@@ -1,0 +1,59 @@
+"""What the user sees: one line for every change, for a person or for a program."""
+
+import dataclasses
+import datetime
+import json
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """One service at one moment, in the words of its own status."""
+
+    service: str
+    namespace: str
+    phase: str
+    reason: str
+    message: str
+    replicas: int
+    """That are ready."""
+    waiting: int
+    running: int
+    endpoint: str
+
+
+def is_news(new: Snapshot, old: Snapshot | None, *, as_json: bool) -> bool:
+    """A program wants every change; a person is spared each step of a count under load."""
+    if old is None or as_json:
+        return new != old
+    return _outline(new) != _outline(old)
+
+
+def json_line(snapshot: Snapshot) -> str:
+    return json.dumps(dataclasses.asdict(snapshot))
+
+
+def line(snapshot: Snapshot, *, at: datetime.datetime) -> str:
+    name = f"{snapshot.namespace}/{snapshot.service}"
+    counts = f"{snapshot.replicas} ready, {snapshot.waiting} waiting, {snapshot.running} running"
+    said = f"{snapshot.reason}: {snapshot.message}" if snapshot.message else snapshot.reason
+    return f"{at:%H:%M:%S}  {name}  {snapshot.phase:<12}  [{counts}]  {said}"
+
+
+def _outline(snapshot: Snapshot) -> Snapshot:
+    return dataclasses.replace(
+        snapshot, waiting=min(snapshot.waiting, 1), running=min(snapshot.running, 1)
+    )
+
+
+def introduction(endpoint: str, model: str | None) -> str:
+    """The endpoint, and a call to paste."""
+    body = {
+        **({"model": model} if model else {}),
+        "messages": [{"role": "user", "content": "Hello"}],
+        "stream": True,
+    }
+    return (
+        f"\n  {endpoint} takes requests. Try:\n"
+        f"  curl -N {endpoint}/chat/completions -H 'Content-Type: application/json' "
+        f"-d '{json.dumps(body)}'\n"
+    )

@@ -1,0 +1,262 @@
+"""One LLMService on this machine: its objects, its processes, its scaling, its words.
+
+Every change, of a process or of the scale, ends in one look: processes are observed as Pods, the
+hooks are asked until nothing changes, Deployments are matched, the user is told. What a request
+waits for does not wait for a look: a scale-up starts its process at once.
+"""
+
+import asyncio
+import dataclasses
+import datetime
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hooks.k8s import objects
+from hooks.k8s.objects import Object
+from hooks.settings import Settings
+from local import (
+    concurrently,
+    deployments,
+    drain,
+    http,
+    keda,
+    kubelet,
+    metacontroller,
+    plan,
+    pods,
+    processes,
+    report,
+    slices,
+)
+from local.prepare import Prepared
+
+# How often the gateway is asked what waits and runs, to show it.
+QUEUE_LOOK_SECONDS = 0.25
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What all services of one run share."""
+
+    environ: Mapping[str, str]
+    logs: Path
+    state: Path
+    book: processes.Keeper
+    settings: Settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ports:
+    """Of one service's gateway."""
+
+    http: int
+    scaler: int
+
+
+class Service:
+    """Nothing is started before ``run``; ``stop`` leaves nothing running."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        ports: Ports,
+        machine: Machine,
+        tell: Callable[["Service", report.Snapshot], None],
+    ) -> None:
+        self.prepared = prepared
+        self.endpoint = f"http://{slices.ADDRESS}:{ports.http}/v1"
+        self.failure = ""
+        """How its engine ended before it had answered once in this run; empty: it did not."""
+        self._ports = ports
+        self._scaler_address = f"{slices.ADDRESS}:{ports.scaler}"
+        self._machine = machine
+        self._tell = tell
+        self._changed = asyncio.Event()
+        self._world = prepared.world
+        self._engine_has_answered = False
+        self._waiting = self._running = 0
+        file = prepared.key.replace("/", "-")
+        self._slices_file = machine.state / f"{file}.json"
+        self._logs = {name: machine.logs / f"{file}-{name}.log" for name in ("engine", "gateway")}
+        self._backend = deployments.Replicas(
+            prepared.backend, self._engine, machine.book, self._process_changed
+        )
+        self._gateway = deployments.Replicas(
+            prepared.gateway, self._front, machine.book, self._process_changed
+        )
+        self._scaler = keda.Keda(self._scaler_address, self)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._publish()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch_queue())
+            tasks.create_task(self._scaler.run())
+            while True:
+                self._changed.clear()
+                self._look()
+                seconds = self._world.resync_after_seconds or None
+                await concurrently.waited(self._changed, seconds=seconds)
+
+    async def stop(self) -> None:
+        await asyncio.gather(self._gateway.stop(), self._backend.stop())
+
+    @property
+    def is_ready(self) -> bool:
+        """A request would be answered, from zero or not."""
+        return objects.condition(self._world.parent, "Ready").get("status") == "True"
+
+    # What KEDA's part asks and says.
+
+    def replicas(self) -> int:
+        return objects.number(self._deployment(self.prepared.backend), "spec", "replicas") or 0
+
+    def scale(self, replicas: int) -> None:
+        backend = self._deployment(self.prepared.backend)
+        scaled = {**backend, "spec": {**backend["spec"], "replicas": replicas}}
+        self._world = self._world.with_deployment(scaled)
+        self._backend.match(replicas)
+        self._changed.set()
+
+    def scaler_answers(self, *, active: bool) -> None:
+        self._world = self._world.with_autoscaler_status(keda.status(active=active))
+        self._changed.set()
+
+    # One look.
+
+    def _look(self) -> None:
+        now = datetime.datetime.now(datetime.UTC)
+        seen: list[Object] = []
+        for name, replicas in self._roles():
+            deployment, its_pods = deployments.observed(
+                self._deployment(name), replicas.all, now=now
+            )
+            self._world = self._world.with_deployment(deployment)
+            seen += its_pods
+        self._world = metacontroller.settle(
+            dataclasses.replace(self._world, pods=seen), settings=self._machine.settings, now=now
+        )
+        for name, replicas in self._roles():
+            replicas.match(objects.number(self._deployment(name), "spec", "replicas") or 0)
+        self._scaler.follow(self._world.scaled_object)
+        self._report()
+
+    def _roles(self) -> tuple[tuple[str, deployments.Replicas], ...]:
+        return (self.prepared.backend, self._backend), (self.prepared.gateway, self._gateway)
+
+    def _deployment(self, name: str) -> Object:
+        found = self._world.deployment(name)
+        assert found is not None  # The hooks never take back what they have rendered.
+        return found
+
+    def _process_changed(self) -> None:
+        self._publish()
+        self._notice_failure()
+        self._changed.set()
+
+    def _publish(self) -> None:
+        """Tell the gateway at once where engines run; it asks starting ones itself."""
+        slices.write(
+            self._slices_file,
+            slices.slice_list(
+                [
+                    slices.Endpoint(
+                        pod=replica.seen.pod, port=replica.port, state=_state(replica.seen)
+                    )
+                    for replica in self._backend.all
+                    # The port of one that does not run may be somebody else's by now.
+                    if replica.seen.started_at is not None
+                ],
+                namespace=objects.text(self._world.parent, "metadata", "namespace"),
+                service=self.prepared.backend,
+                port_name=self.prepared.port_name,
+            ),
+        )
+
+    def _notice_failure(self) -> None:
+        for replica in self._backend.all:
+            self._engine_has_answered = self._engine_has_answered or replica.answered
+            ended = replica.seen.last_exit
+            if ended is not None and not self._engine_has_answered and not self.failure:
+                lasted = (ended.at - ended.started_at).total_seconds()
+                said = f"; its last words: {ended.last_words}" if ended.last_words else ""
+                self.failure = (
+                    f"{self.prepared.command_place}: the engine of {self.prepared.key} exited "
+                    f"with code {ended.code} after {lasted:.1f} s and never answered{said}"
+                )
+
+    # What runs.
+
+    def _engine(self, pod: str) -> kubelet.Task:
+        backend = self._deployment(self.prepared.backend)
+        return kubelet.Task(
+            pod=pod,
+            program=plan.engine(
+                backend, self.prepared.words, self._machine.environ, self._logs["engine"]
+            ),
+            port=None,
+            probe=self.prepared.engine_probe,
+            drain=self.prepared.drain,
+            grace_seconds=plan.grace_seconds(backend),
+        )
+
+    def _front(self, pod: str) -> kubelet.Task:
+        gateway = self._deployment(self.prepared.gateway)
+        return kubelet.Task(
+            pod=pod,
+            program=plan.gateway(
+                gateway,
+                self._machine.environ,
+                self._logs["gateway"],
+                scaler=self._scaler_address,
+                replicas=self._slices_file,
+            ),
+            port=self._ports.http,
+            probe=self.prepared.gateway_probe,
+            drain=drain.NONE,
+            grace_seconds=plan.grace_seconds(gateway),
+        )
+
+    # What is told.
+
+    async def _watch_queue(self) -> None:
+        while True:
+            await asyncio.sleep(QUEUE_LOOK_SECONDS)
+            counts = await self._queue()
+            if counts != (self._waiting, self._running):
+                self._waiting, self._running = counts
+                self._report()
+
+    async def _queue(self) -> tuple[int, int]:
+        """(waiting, running) as the gateway counts them; none while it does not answer."""
+        try:
+            _, body = await http.get(self._ports.http, "/noctaya/queue", seconds=1.0)
+            queue = json.loads(body)
+        except (OSError, TimeoutError, ValueError):
+            return 0, 0
+        return objects.number(queue, "waiting") or 0, objects.number(queue, "inFlight") or 0
+
+    def _report(self) -> None:
+        parent = self._world.parent
+        ready = objects.condition(parent, "Ready")
+        self._tell(
+            self,
+            report.Snapshot(
+                service=objects.text(parent, "metadata", "name"),
+                namespace=objects.text(parent, "metadata", "namespace"),
+                phase=objects.text(parent, "status", "phase"),
+                reason=objects.text(ready, "reason"),
+                message=objects.text(ready, "message"),
+                replicas=objects.number(parent, "status", "replicas") or 0,
+                waiting=self._waiting,
+                running=self._running,
+                endpoint=self.endpoint,
+            ),
+        )
+
+
+def _state(seen: pods.Replica) -> slices.State:
+    if seen.ending_since is not None:
+        return "terminating"
+    return "ready" if seen.ready else "starting"

@@ -1,0 +1,143 @@
+"""``noctaya up``: all services of the manifests, from the first check to the last process gone."""
+
+import asyncio
+import contextlib
+import datetime
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hooks.settings import Paths, Settings
+from local import manifests, plan, prepare, processes, report
+from local.errors import Failure
+from local.service import Machine, Ports, Service
+from local.slices import ADDRESS
+
+# Only its name stands in the rendered Deployment; nothing is pulled.
+GATEWAY_IMAGE = "noctaya/gateway"
+
+
+def up(paths: Sequence[Path], *, port: int, as_json: bool, logs: Path | None) -> None:
+    """Run until a signal or a failure. Raises Problem; nothing is left running either way."""
+    known = manifests.load(paths)
+    with _machine(logs) as machine:
+        now = datetime.datetime.now(datetime.UTC)
+        prepared = [
+            prepare.prepare(
+                document, known, settings=machine.settings, environ=machine.environ, now=now
+            )
+            for document in known.services
+        ]
+        ports = [_ports(port + index) for index in range(len(prepared))]
+        run = Run(machine, as_json=as_json)
+        asyncio.run(run.live(prepared, ports))
+
+
+class Run:
+    """All services beside each other, and what is printed of them."""
+
+    def __init__(self, machine: Machine, *, as_json: bool) -> None:
+        self._machine = machine
+        self._as_json = as_json
+        self._told: dict[str, report.Snapshot] = {}
+        self._introduced: set[str] = set()
+        self._services: list[Service] = []
+        self._over = asyncio.Event()
+
+    async def live(self, prepared: Sequence[prepare.Prepared], ports: Sequence[Ports]) -> None:
+        """Raises Failure where no service is left that can be served."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._over.set)
+        self._services = [
+            Service(one, pair, self._machine, self._tell)
+            for one, pair in zip(prepared, ports, strict=True)
+        ]
+        running = [asyncio.create_task(service.run()) for service in self._services]
+        over = asyncio.create_task(self._over.wait())
+        try:
+            await asyncio.wait([*running, over], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*running, over):
+                task.cancel()
+            # A service never ends by itself: one that did has failed, and is heard of here.
+            ended = await asyncio.gather(*running, return_exceptions=True)
+            await asyncio.gather(*(service.stop() for service in self._services))
+        for outcome in ended:
+            if isinstance(outcome, Exception):
+                raise outcome
+        failures = [service.failure for service in self._services]
+        if all(failures):
+            raise Failure(*failures)
+
+    def _tell(self, service: Service, snapshot: report.Snapshot) -> None:
+        """Called whenever something may have changed."""
+        key = service.prepared.key
+        if report.is_news(snapshot, self._told.get(key), as_json=self._as_json):
+            self._told[key] = snapshot
+            self._print(
+                report.json_line(snapshot)
+                if self._as_json
+                else report.line(snapshot, at=datetime.datetime.now().astimezone())
+            )
+        if service.is_ready and key not in self._introduced and not self._as_json:
+            self._introduced.add(key)
+            self._print(report.introduction(service.endpoint, service.prepared.served_model))
+        if all(each.failure for each in self._services):
+            self._over.set()
+
+    def _print(self, text: str) -> None:
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            self._over.set()  # Nobody reads any more: whoever wanted this is gone.
+
+
+@contextlib.contextmanager
+def _machine(logs: Path | None) -> Iterator[Machine]:
+    """A folder for the run and the keeper that removes it, however the run ends."""
+    state = Path(tempfile.mkdtemp(prefix="noctaya-"))
+    book = processes.Keeper(state)
+    try:
+        if logs is not None:
+            _make_folder(logs)
+        yield Machine(
+            environ=plan.environment(os.environ),
+            logs=logs or state,
+            state=state,
+            book=book,
+            settings=Settings(gateway_image=GATEWAY_IMAGE, paths=_paths(os.environ, state)),
+        )
+    finally:
+        book.close()
+
+
+def _paths(environ: Mapping[str, str], state: Path) -> Paths:
+    """Where engines of this machine keep what a Pod keeps on volumes."""
+    cache = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Paths(cache=str(Path(cache) / "noctaya"), scratch=str(state))
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise Failure(f"--log-dir {folder}: cannot be made: {e.strerror}") from e
+
+
+def _ports(port: int) -> Ports:
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((ADDRESS, port))
+        except (OSError, OverflowError) as e:
+            reason = e.strerror if isinstance(e, OSError) else str(e)
+            raise Failure(
+                f"--port: cannot listen on {ADDRESS}:{port}: {reason}; choose another with --port"
+            ) from e
+    with socket.socket() as sock:
+        sock.bind((ADDRESS, 0))
+        return Ports(http=port, scaler=sock.getsockname()[1])
