@@ -20,7 +20,7 @@ def pair(start: Start) -> Endpoint:
     "mistake",
     [
         pytest.param({"runtime": {"name": "ecko"}}, id="a runtime that does not exist"),
-        pytest.param({"model": {"source": {"uri": "hf://noctaya"}}}, id="half a model name"),
+        pytest.param({"scaling": {"metric": "kvCacheUtil"}}, id="a metric that is not implemented"),
     ],
 )
 def test_a_typo_keeps_both_replicas_and_deletes_nothing(
