@@ -20,6 +20,7 @@ def main() -> int:
         action="store_true",
         help="stay in the foreground; the cluster ends with this process, however it ends",
     )
+    start.add_argument("--bare", action="store_true", help="without the project's own images")
     commands.add_parser("down", help="stop the cluster and remove all that it made")
     commands.add_parser("status", help="what is running")
     commands.add_parser("build", help="build programs and images into the cache, start nothing")
@@ -41,6 +42,8 @@ def _run(chosen: argparse.Namespace, instance: layout.Instance) -> int:
     command: str = chosen.command
     if command == "up":
         rig.up(instance, _say, leashed=chosen.leashed)
+        if not chosen.bare:
+            rig.load_own_images(instance, _say)
         _explain(instance, chosen.instance)
         if chosen.leashed:
             _wait_to_be_stopped(instance)

@@ -163,14 +163,3 @@ def test_a_frozen_program_stands_still_and_goes_on(cluster: running.Cluster) -> 
     assert stat.read_text().rpartition(")")[2].split()[0] == "T"
     scheduler.thaw()
     assert stat.read_text().rpartition(")")[2].split()[0] != "T"
-
-
-def test_keda_comes_goes_and_leaves_no_kind_behind(cluster: running.Cluster) -> None:
-    cluster.keda_install()
-    assert cluster.program("keda-operator").alive()
-    cluster.keda_stop()
-    assert not cluster.program("keda-operator").alive()
-    cluster.keda_start()
-    cluster.keda_stop()
-    cluster.keda_uninstall_crds()
-    assert "keda.sh" not in cluster.kubectl("get", "crd", "--output=name")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.cluster import cgroups, errors, keeper, layout, machine, processes, programs, rig
+from tests.cluster import cluster as running
 
 _SUFFIX = "spare"
 
@@ -27,8 +28,8 @@ def spare(fit: None) -> Iterator[layout.Instance]:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        pytest.param(["up", "--leashed"], "is up in", id="leashed"),
-        pytest.param(["up"], "control plane:", id="on-the-way-up"),
+        pytest.param(["up", "--bare", "--leashed"], "is up in", id="leashed"),
+        pytest.param(["up", "--bare"], "control plane:", id="on-the-way-up"),
     ],
 )
 def test_a_starter_that_is_killed_takes_all_with_it(
@@ -47,7 +48,7 @@ def test_a_starter_that_is_killed_takes_all_with_it(
 
 
 def test_a_killed_keeper_is_cleared_after_by_down(spare: layout.Instance) -> None:
-    run("up")
+    run("up", "--bare")
     kept = keeper.read(spare)
     assert kept is not None
     started = programs.recorded(spare)
@@ -58,13 +59,27 @@ def test_a_killed_keeper_is_cleared_after_by_down(spare: layout.Instance) -> Non
 
 
 def test_up_and_down_can_be_repeated(spare: layout.Instance) -> None:
-    run("up")
-    assert "already running" in run("up").stdout
+    run("up", "--bare")
+    assert "already running" in run("up", "--bare").stdout
     assert "v1.36" in run("kubectl", "version").stdout
     run("down")
     assert left_of(spare) == []
     run("down")
     assert left_of(spare) == []
+
+
+def test_keda_comes_goes_and_leaves_no_kind_behind(spare: layout.Instance) -> None:
+    # Not on the session's rig, where others rely on KEDA.
+    rig.up(spare, print, leashed=True)
+    cluster = running.Cluster(spare)
+    cluster.keda_install()
+    assert cluster.program("keda-operator").alive()
+    cluster.keda_stop()
+    assert not cluster.program("keda-operator").alive()
+    cluster.keda_start()
+    cluster.keda_stop()
+    cluster.keda_uninstall_crds()
+    assert "keda.sh" not in cluster.kubectl("get", "crd", "--output=name")
 
 
 @pytest.mark.parametrize("command", ["up", "down"])
