@@ -1,1 +1,1 @@
-"""The fetcher against real registries, real clients, real volumes, and hubs that say they are fakes."""
+"""The fetcher against real registries, clients and volumes, and hubs that say they are fakes."""

@@ -55,7 +55,10 @@ Fault = collections.abc.Callable[["Exchange"], bool]
 
 
 class Exchange:
-    """One request on its way to an answer. `kind` is revision, tree, resolve, cdn, ms-list, ms-file."""
+    """One request on its way to an answer.
+
+    `kind` is revision, tree, resolve or cdn for the Hub, ms-list or ms-file for ModelScope.
+    """
 
     def __init__(self, handler: "_Handler", kind: str, path: str, content: bytes | None) -> None:
         self.handler = handler
@@ -171,6 +174,8 @@ class _Server(http.server.ThreadingHTTPServer):
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Headers and body are written apart; without this each small file costs a delayed ACK.
+    disable_nagle_algorithm = True
     server: _Server
 
     def version_string(self) -> str:
@@ -179,10 +184,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Tests look at `LocalHub.seen` instead."""
 
-    def do_HEAD(self) -> None:  # noqa: N802 - http.server's name.
+    def do_HEAD(self) -> None:
         self.do_GET()
 
-    def do_GET(self) -> None:  # noqa: N802 - http.server's name.
+    def do_GET(self) -> None:
         parts = urllib.parse.urlsplit(self.path)
         query = dict(urllib.parse.parse_qsl(parts.query))
         names = [urllib.parse.unquote(part) for part in parts.path.strip("/").split("/")]

@@ -69,9 +69,11 @@ def stage(
     cache: pathlib.Path,
     *more: str,
     environ: dict[str, str] | None = None,
+    timeout: float = 120,
     **popen: typing.Any,
 ) -> Run:
-    return run("stage", uri, f"--cache={cache}", *more, environ=environ, **popen)
+    arguments = ("stage", uri, f"--cache={cache}", *more)
+    return run(*arguments, environ=environ, timeout=timeout, **popen)
 
 
 def tree(root: pathlib.Path) -> dict[str, bytes]:
