@@ -58,6 +58,11 @@ def invalid(status: int, message: str, *, code: str | None = None, close: bool =
     )
 
 
+def fault() -> Refusal:
+    """A bug of ours: nothing about it is the client's business."""
+    return Refusal(500, None, "internal error", outcome=Outcome.FAULT, close=True)
+
+
 class NothingSent(Exception):
     """``kind``: refused, unreachable or connect_timeout."""
 

@@ -243,7 +243,7 @@ async def _end_in_words(work: Coroutine[Any, Any, None], call: Call, deps: Deps)
         _refuse(call, _shutting_down())
     except Exception as e:  # noqa: BLE001 - a bug of ours must still answer in JSON.
         log.error("request failed", request_id=call.id, error=repr(e))
-        _refuse(call, Refusal(500, None, "internal error", outcome=Outcome.FAULT))
+        _refuse(call, errors.fault())
     finally:
         deps.running.discard(running)
 

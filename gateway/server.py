@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from gateway import calls, log
+from gateway import calls, errors, log
+from gateway.answer import Answer
 from gateway.settings import Listen
 
 # Above the 60 s after which load balancers usually drop an idle connection, so that they do first.
@@ -86,11 +87,9 @@ class _Connection(web.RequestHandler):
         if exc is not None and not isinstance(exc, HttpProcessingError):
             log.error("connection failed", error=repr(exc))
         self._bad_request(status)
-        text = "the request is not valid HTTP" if status == 400 else "internal error"
-        kind = "invalid_request_error" if status == 400 else "server_error"
-        error = {"message": text, "type": kind, "param": None, "code": None}
-        response = web.json_response(
-            {"error": error}, status=status, headers={"x-request-id": calls.request_id(None)}
-        )
-        response.force_close()
-        return response
+        answer = Answer(request, calls.request_id(None))
+        if status == 400:
+            answer.refuse(errors.invalid(400, "the request is not valid HTTP", close=True), None)
+        else:
+            answer.refuse(errors.fault(), None)
+        return answer.response()

@@ -5,6 +5,7 @@ proper engine answers use ``noctaya-echo``.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import socket
 import struct
@@ -49,10 +50,8 @@ class Wire:
     async def answer(
         self, status: int = 200, body: bytes = b'{"ok":true}', headers: bytes = b""
     ) -> None:
-        await self.write(
-            b"HTTP/1.1 %d Status\r\ncontent-type: application/json\r\n%bcontent-length: %d\r\n\r\n%b"
-            % (status, headers, len(body), body)
-        )
+        headers += b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
+        await self.write(b"HTTP/1.1 %d Status\r\n%b\r\n%b" % (status, headers, body))
 
     def reset(self) -> None:
         """Close with a TCP reset, not with a FIN."""
@@ -65,11 +64,9 @@ class Wire:
 
     async def left(self) -> None:
         """Until the gateway has closed its side."""
-        try:
+        with contextlib.suppress(ConnectionError):
             while await self.reader.read(65536):
                 pass
-        except ConnectionError:
-            pass
 
 
 Script = Callable[[Wire, Received], Awaitable[None]]
@@ -122,9 +119,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _connection(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)

@@ -1,6 +1,7 @@
 """An HTTP/1.1 client that shows what was really on the wire, and sends what no library would."""
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 from types import TracebackType
@@ -64,10 +65,8 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.writer.close()
-        try:
+        with contextlib.suppress(ConnectionError):
             await self.writer.wait_closed()
-        except ConnectionError:
-            pass
 
     def send(self, data: bytes) -> None:
         self.writer.write(data)
@@ -99,13 +98,13 @@ class Client:
 
     async def rest(self) -> tuple[bytes, bool]:
         """What is left of a chunked body, and whether it ended as it should."""
-        body = b""
+        parts = []
         try:
             while data := await self.chunk():
-                body += data
+                parts.append(data)
         except (asyncio.IncompleteReadError, ConnectionError):
-            return body, False
-        return body, True
+            return b"".join(parts), False
+        return b"".join(parts), True
 
     async def _body(self, headers: dict[str, str], head_only: bool) -> tuple[bytes, bool]:
         if head_only:

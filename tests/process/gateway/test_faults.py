@@ -1,0 +1,482 @@
+"""What the client gets, and what the gateway has left over, when the engine misbehaves."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.process.gateway import rig, stubs, wire
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+CHAT = wire.post("/v1/chat/completions", {"model": "m", "stream": True, "messages": []})
+PLAIN = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
+LIMITS = ("--first-byte-timeout-seconds", "0.6", "--idle-timeout-seconds", "0.6")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[rig.Gateway]:
+    """One for all: none of the faults may leave a trace that the next would meet."""
+    async with rig.Gateway(tmp_path_factory.mktemp("faults"), *LIMITS) as gateway:
+        yield gateway
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def engine(gateway: rig.Gateway) -> AsyncIterator[stubs.Engine]:
+    """Warm: the gateway knows it and has not asked it anything."""
+    async with stubs.Engine() as engine:
+        gateway.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        yield engine
+        gateway.tell()
+        await gateway.ready(0)
+
+
+async def reset_before_head(to: stubs.Wire, _: stubs.Received) -> None:
+    to.reset()
+
+
+async def close_before_head(to: stubs.Wire, _: stubs.Received) -> None:
+    to.close()
+
+
+async def reset_in_head(to: stubs.Wire, _: stubs.Received) -> None:
+    await to.write(b"HTTP/1.1 200 OK\r\ncontent-ty")
+    await asyncio.sleep(0.05)
+    to.reset()
+
+
+async def not_http(to: stubs.Wire, _: stubs.Received) -> None:
+    await to.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+
+
+async def two_framings(to: stubs.Wire, _: stubs.Received) -> None:
+    await to.write(
+        b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+    )
+
+
+async def switches_protocols(to: stubs.Wire, _: stubs.Received) -> None:
+    await to.write(b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")
+
+
+async def endless_head(to: stubs.Wire, received: stubs.Received) -> None:
+    await to.write(b"HTTP/1.1 200 OK\r\n")
+    for _ in range(400):
+        await to.write(b"x-filler: " + b"x" * 1000 + b"\r\n")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        reset_before_head,
+        close_before_head,
+        reset_in_head,
+        not_http,
+        two_framings,
+        switches_protocols,
+        endless_head,
+    ],
+)
+@pytest.mark.parametrize("request_bytes", [CHAT, PLAIN], ids=["stream", "plain"])
+async def test_an_engine_that_breaks_off_before_its_answer_is_a_502(
+    gateway: rig.Gateway, engine: stubs.Engine, script: stubs.Script, request_bytes: bytes
+) -> None:
+    engine.script = script
+    answer = await gateway.ask(request_bytes)
+    assert answer.status == 502
+    assert answer.error()["code"] == "upstream_error"
+    assert len(engine.received) == 1, "a request that was sent is not sent again"
+    assert (await gateway.last_request())["outcome"] == "upstream_error"
+    await gateway.settled()
+
+
+async def test_an_engine_that_accepts_and_hangs_is_a_504_and_does_not_stall_others(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def hang_on_chat(to: stubs.Wire, received: stubs.Received) -> None:
+        if received.target.startswith("/v1/chat"):
+            await to.left()
+        else:
+            await stubs.plain(to, received)
+
+    engine.script = hang_on_chat
+    hung = asyncio.create_task(gateway.ask(PLAIN))
+    await gateway.until(inFlight=1)
+    assert (await gateway.ask(wire.post("/v1/completions", {}))).status == 200
+    answer = await hung
+    assert answer.status == 504
+    assert answer.error()["code"] == "backend_timeout"
+    await gateway.settled()
+    assert engine.connections <= 1, "the hung one was closed, the good one may be pooled"
+
+
+async def dies_after_a_whole_event(to: stubs.Wire, _: stubs.Received) -> None:
+    await to.write(stubs.STREAM_HEAD)
+    await to.chunk(stubs.CHUNK_1)
+    await asyncio.sleep(0.05)
+    to.reset()
+
+
+async def ends_without_its_last_chunk(to: stubs.Wire, _: stubs.Received) -> None:
+    await to.write(stubs.STREAM_HEAD)
+    await to.chunk(stubs.CHUNK_1)
+    await asyncio.sleep(0.05)
+    to.close()
+
+
+async def breaks_its_framing(to: stubs.Wire, _: stubs.Received) -> None:
+    await to.write(stubs.STREAM_HEAD)
+    await to.chunk(stubs.CHUNK_1)
+    await asyncio.sleep(0.05)
+    await to.write(b"zz\r\n")
+
+
+async def falls_silent(to: stubs.Wire, _: stubs.Received) -> None:
+    await to.write(stubs.STREAM_HEAD)
+    await to.chunk(stubs.CHUNK_1)
+    await to.left()
+
+
+MID_STREAM = [
+    pytest.param(dies_after_a_whole_event, "upstream_error", id="reset"),
+    pytest.param(ends_without_its_last_chunk, "upstream_error", id="eof"),
+    pytest.param(breaks_its_framing, "upstream_error", id="framing"),
+    pytest.param(falls_silent, "backend_timeout", id="silence"),
+]
+
+
+@pytest.mark.parametrize(("script", "code"), MID_STREAM)
+async def test_a_stream_that_dies_between_events_ends_with_an_error_event(
+    gateway: rig.Gateway, engine: stubs.Engine, script: stubs.Script, code: str
+) -> None:
+    engine.script = script
+    answer = await gateway.ask(CHAT)
+    assert (answer.status, answer.complete) == (200, True)
+    assert answer.body.startswith(stubs.CHUNK_1)
+    event, done, end = answer.body.removeprefix(stubs.CHUNK_1).split(b"\n\n")
+    assert event.startswith(b'data: {"error":{"message":')
+    assert f'"code":"{code}"'.encode() in event
+    assert (done, end) == (b"data: [DONE]", b"")
+    await gateway.settled()
+
+
+async def test_a_stream_that_dies_before_its_first_event_ends_with_an_error_event(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def only_a_head(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(stubs.STREAM_HEAD)
+        await asyncio.sleep(0.05)
+        to.reset()
+
+    engine.script = only_a_head
+    answer = await gateway.ask(CHAT)
+    assert answer.complete and answer.body.startswith(b'data: {"error":')
+    await gateway.settled()
+
+
+async def test_a_stream_that_dies_within_an_event_is_reset(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    """Nothing could be appended that a parser would not join to the torn event."""
+
+    async def half_an_event(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(stubs.STREAM_HEAD)
+        await to.chunk(stubs.CHUNK_1 + stubs.CHUNK_2[:20])
+        await asyncio.sleep(0.05)
+        to.reset()
+
+    engine.script = half_an_event
+    answer = await gateway.ask(CHAT)
+    assert not answer.complete
+    assert answer.body == stubs.CHUNK_1 + stubs.CHUNK_2[:20]
+    await gateway.settled()
+
+
+async def test_a_plain_answer_that_is_cut_short_is_not_made_whole(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def half_a_body(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n" + b"x" * 50)
+        await asyncio.sleep(0.05)
+        to.reset()
+
+    engine.script = half_a_body
+    answer = await gateway.ask(PLAIN)
+    assert (answer.complete, answer.body) == (False, b"x" * 50)
+    await gateway.settled()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        pytest.param(
+            400,
+            b'{"error":{"message":"max_tokens is too large","type":"BadRequestError",'
+            b'"param":"max_tokens","code":400}}',
+            {
+                "message": "max_tokens is too large",
+                "type": "BadRequestError",
+                "param": "max_tokens",
+                "code": "400",
+            },
+            id="object",
+        ),
+        pytest.param(
+            401,
+            b'{"error":"Unauthorized"}',
+            {"message": "Unauthorized", "type": "server_error", "param": None, "code": None},
+            id="text",
+        ),
+        pytest.param(
+            500,
+            b"<html>",
+            {
+                "message": "the engine answered 500 instead of a stream",
+                "type": "server_error",
+                "param": None,
+                "code": None,
+            },
+            id="not-json",
+        ),
+    ],
+)
+async def test_an_engines_error_after_the_200_is_wrapped_into_one_event(
+    gateway: rig.Gateway, status: int, body: bytes, expected: dict[str, str | None]
+) -> None:
+    async def refuse(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.answer(status, body)
+
+    async with gateway.client() as client, stubs.Engine(refuse) as engine:
+        client.send(CHAT)
+        await client.head()
+        await client.chunk()
+        gateway.tell(rig.endpoint(engine.port))
+        text, complete = await client.rest()
+        assert complete
+        event = text.replace(b": keep-alive\n\n", b"")
+        assert event == error_event(expected)
+        client.writer.close()
+        await gateway.settled()
+
+
+def error_event(detail: dict[str, str | None]) -> bytes:
+    data = json.dumps({"error": detail}, separators=(",", ":"))
+    return f"data: {data}\n\ndata: [DONE]\n\n".encode()
+
+
+async def test_engine_errors_pass_unchanged_while_warm(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def refuse(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.answer(422, b'{"error":"odd"}', b"x-own: 1\r\n")
+
+    engine.script = refuse
+    answer = await gateway.ask(CHAT)
+    assert (answer.status, answer.body) == (422, b'{"error":"odd"}')
+    assert answer.header("x-own") == "1"
+    assert (await gateway.last_request())["outcome"] == "served"
+
+
+async def test_a_pooled_connection_that_the_engine_closed_is_replaced_unseen(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    """The engine closes an idle connection in the moment that the next request is written to it."""
+
+    async def close_on_the_second(to: stubs.Wire, received: stubs.Received) -> None:
+        if len(engine.received) == 2:
+            to.close()
+        else:
+            await stubs.plain(to, received)
+
+    engine.script = close_on_the_second
+    assert (await gateway.ask(PLAIN)).status == 200
+    assert (await gateway.ask(PLAIN)).status == 200
+    assert len(engine.received) == 3
+    assert await gateway.metric('noctaya_upstream_errors_total{kind="stale"}') >= 1
+
+
+async def test_an_answer_that_has_begun_is_never_asked_for_again(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def break_on_the_second(to: stubs.Wire, received: stubs.Received) -> None:
+        if len(engine.received) == 2:
+            await reset_in_head(to, received)
+        else:
+            await stubs.plain(to, received)
+
+    engine.script = break_on_the_second
+    assert (await gateway.ask(PLAIN)).status == 200
+    assert (await gateway.ask(PLAIN)).status == 502
+    assert len(engine.received) == 2
+
+
+async def test_idle_connections_are_closed_before_an_engine_would(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    assert (await gateway.ask(PLAIN)).status == 200
+    assert engine.connections == 1
+    await asyncio.sleep(4.8)
+    assert engine.connections == 0
+
+
+async def test_bytes_behind_a_whole_answer_never_reach_the_next_client(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def answer_twice(to: stubs.Wire, received: stubs.Received) -> None:
+        await stubs.plain(to, received)
+        await to.answer(200, b'{"whose":"nobody\'s"}')
+
+    engine.script = answer_twice
+    for _ in range(20):
+        assert (await gateway.ask(PLAIN)).json() == {"ok": True}
+
+
+@pytest.mark.parametrize("request_bytes", [CHAT, PLAIN], ids=["stream", "plain"])
+@pytest.mark.parametrize("how", ["fin", "reset", "half-close"])
+async def test_a_client_that_leaves_takes_its_request_from_the_engine(
+    gateway: rig.Gateway, engine: stubs.Engine, request_bytes: bytes, how: str
+) -> None:
+    begun, gone = asyncio.Event(), asyncio.Event()
+
+    async def begin_and_wait(to: stubs.Wire, _: stubs.Received) -> None:
+        begun.set()
+        if request_bytes is CHAT:
+            await to.write(stubs.STREAM_HEAD)
+            await to.chunk(stubs.CHUNK_1)
+        await to.left()
+        gone.set()
+
+    engine.script = begin_and_wait
+    async with gateway.client() as client:
+        client.send(request_bytes)
+        await begun.wait()
+        if how == "fin":
+            client.writer.close()
+        elif how == "reset":
+            client.reset()
+        else:
+            client.writer.write_eof()
+        # Less than the first-byte limit, which would end it too.
+        await asyncio.wait_for(gone.wait(), 0.5)
+    await gateway.settled()
+    assert (await gateway.last_request())["outcome"] == "abandoned"
+
+
+async def test_a_slow_reader_holds_the_engine_back_and_costs_no_memory(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    sent = 0
+
+    async def pour(to: stubs.Wire, received: stubs.Received) -> None:
+        nonlocal sent
+        await to.write(stubs.STREAM_HEAD)
+        event = b"data: " + b"x" * 60_000 + b"\n\n"
+        for _ in range(400):
+            await to.chunk(event)
+            sent += len(event)
+        await to.chunk(b"")
+
+    engine.script = pour
+    async with gateway.client() as client:
+        client.send(CHAT)
+        await client.head()
+        await asyncio.sleep(0.4)
+        held = sent
+        await asyncio.sleep(0.15)
+        assert sent == held < 12_000_000, "kernel buffers, and not much more"
+        body, complete = await client.rest()
+        assert complete and len(body) == 400 * 60_008
+        client.writer.close()
+    await gateway.settled()
+
+
+async def test_a_reader_that_stopped_for_good_is_let_go(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def pour(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(stubs.STREAM_HEAD)
+        while True:
+            await to.chunk(b"data: " + b"x" * 60_000 + b"\n\n")
+
+    engine.script = pour
+    async with gateway.client() as client:
+        client.send(CHAT)
+        await client.head()
+        await gateway.until(inFlight=1)
+        await gateway.until(inFlight=0)
+    await gateway.settled()
+
+
+async def test_a_terminating_replica_finishes_its_stream_and_gets_no_other(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    go_on = asyncio.Event()
+
+    async def wait_in_the_middle(to: stubs.Wire, received: stubs.Received) -> None:
+        await to.write(stubs.STREAM_HEAD)
+        await to.chunk(stubs.CHUNK_1)
+        await go_on.wait()
+        await to.chunk(stubs.DONE)
+        await to.chunk(b"")
+
+    engine.script = wait_in_the_middle
+    first = asyncio.create_task(gateway.ask(CHAT))
+    await gateway.until(inFlight=1)
+    async with stubs.Engine(stubs.stream) as other:
+        gateway.tell(
+            rig.endpoint(engine.port, ready=True, terminating=True),
+            rig.endpoint(other.port, ready=True),
+        )
+        await gateway.until(replicas={"ready": 1, "starting": 0, "terminating": 1})
+        assert (await gateway.ask(CHAT)).complete
+        assert (len(engine.received), len(other.received)) == (1, 1)
+        go_on.set()
+        assert (await first).body == stubs.CHUNK_1 + stubs.DONE
+    await gateway.settled()
+
+
+async def test_requests_go_to_the_replica_with_the_fewest_in_flight(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def slow(to: stubs.Wire, _: stubs.Received) -> None:
+        await asyncio.sleep(0.4)
+        await to.answer()
+
+    engine.script = slow
+    async with stubs.Engine(slow) as other:
+        asks = [asyncio.create_task(gateway.ask(PLAIN)) for _ in range(4)]
+        await gateway.until(inFlight=4)
+        gateway.tell(rig.endpoint(engine.port, ready=True), rig.endpoint(other.port, ready=True))
+        await gateway.ready(2)
+        asks += [asyncio.create_task(gateway.ask(PLAIN)) for _ in range(4)]
+        await gateway.until(inFlight=8)
+        assert (len(engine.received), len(other.received)) == (4, 4)
+        assert {answer.status for answer in await asyncio.gather(*asks)} == {200}
+
+
+async def test_interim_responses_are_not_the_answer(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def processing_first(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\na: b\r\n\r\n")
+        await to.answer()
+
+    engine.script = processing_first
+    answer = await gateway.ask(PLAIN)
+    assert (answer.status, answer.header("a")) == (200, None)
+
+
+async def test_an_answer_that_ends_with_its_connection_is_passed_on_whole(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def until_eof(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nall of it")
+        to.close()
+
+    engine.script = until_eof
+    answer = await gateway.ask(PLAIN)
+    assert (answer.complete, answer.body) == (True, b"all of it")
+    await gateway.settled()

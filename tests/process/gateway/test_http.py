@@ -1,0 +1,436 @@
+"""HTTP as clients send it, well and badly: what reaches the engine, and what is refused here."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.process.gateway import rig, stubs, wire
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+CHAT = "/v1/chat/completions"
+MIB = 1024 * 1024
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def gateway(tmp_path: Path) -> AsyncIterator[rig.Gateway]:
+    async with rig.Gateway(tmp_path, "--max-queue", "3") as gateway:
+        yield gateway
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def cold(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[rig.Gateway]:
+    """Shared by tests whose requests must not wake it."""
+    async with rig.Gateway(tmp_path_factory.mktemp("cold")) as gateway:
+        yield gateway
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[rig.Gateway]:
+    """Shared by tests that bring an engine of their own."""
+    async with rig.Gateway(tmp_path_factory.mktemp("warm"), "--inference-path", "/own") as gateway:
+        yield gateway
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def warm(shared: rig.Gateway) -> AsyncIterator[rig.Gateway]:
+    yield shared
+    await shared.settled()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def engine(warm: rig.Gateway) -> AsyncIterator[stubs.Engine]:
+    async with stubs.Engine() as engine:
+        warm.tell(rig.endpoint(engine.port, ready=True))
+        await warm.ready()
+        yield engine
+        warm.tell()
+        await warm.ready(0)
+
+
+async def test_path_and_query_reach_the_engine_byte_for_byte(
+    warm: rig.Gateway, engine: stubs.Engine
+) -> None:
+    raws = ["/v1/x%2Fy?a=%2F+b&&c", "/v1%2Fchat/completions", "/v1/a;b=c/d,e", "/own?q"]
+    for raw in raws:
+        assert (await warm.ask(wire.post(raw))).status == 200, raw
+    assert (await warm.ask(wire.post("http://evil.test/v1/chat"))).status == 200
+    assert [r.target for r in engine.received] == [*raws, "/v1/chat"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/favicon.ico",
+        "//v1/chat/completions",
+        "/V1/chat/completions",
+        "/v1/../metrics",
+        "/v1/%2e%2e/metrics",
+        "/v1/%252e%252e/metrics",
+        "/v1\\chat",
+        "/v1/%00",
+        "/v1/%ff",
+        "/v1/load_lora_adapter",
+        "/v1/unload_lora_adapter/",
+        "/sleep",
+        "/collective_rpc",
+        "/scale_elastic_ep",
+        "/tokenize/",
+    ],
+)
+async def test_what_is_not_on_the_list_is_404_here_and_wakes_nothing(
+    cold: rig.Gateway, path: str
+) -> None:
+    answer = await cold.ask(wire.post(path))
+    assert answer.status == 404
+    assert answer.error()["code"] == "unknown_path"
+    state = await cold.queue()
+    assert (state["active"], state["activation"]) == (False, None)
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/invocations", "/score", "/v1/anything"])
+async def test_the_engines_inference_paths_wake_it(gateway: rig.Gateway, path: str) -> None:
+    async with gateway.client() as client:
+        client.send(wire.post(path))
+        await gateway.until(waiting=1)
+
+
+async def test_other_methods_wake_nothing(cold: rig.Gateway) -> None:
+    for method in ("GET", "HEAD", "OPTIONS", "DELETE", "PUT"):
+        answer = await cold.ask(wire.get("/v1/other", method=method))
+        assert answer.status == 503, method
+    assert (await cold.ask(wire.get("/v1/models"))).json() == {"object": "list", "data": []}
+    assert (await cold.ask(wire.get("/v1/models", method="HEAD"))).status == 200
+    state = await cold.queue()
+    assert (state["active"], state["activation"]) == (False, None)
+
+
+async def test_the_model_list_is_answered_here_only_while_cold(tmp_path: Path) -> None:
+    async with rig.Gateway(tmp_path, "--served-model", "b", "--served-model", "a") as gateway:
+        listed = (await gateway.ask(wire.get("/v1/models"))).json()
+        assert [(m["id"], m["object"]) for m in listed["data"]] == [("a", "model"), ("b", "model")]
+        async with stubs.Engine() as engine:
+            gateway.tell(rig.endpoint(engine.port, ready=True))
+            await gateway.ready()
+            assert (await gateway.ask(wire.get("/v1/models"))).json() == {"ok": True}
+            assert not (await gateway.queue())["active"]
+
+
+async def test_a_model_that_is_not_served_does_not_wake_the_one_that_is(tmp_path: Path) -> None:
+    async with rig.Gateway(tmp_path, "--served-model", "m") as gateway:
+        answer = await gateway.ask(wire.post(CHAT, {"model": "M", "stream": True}))
+        assert answer.status == 404
+        assert answer.error()["code"] == "model_not_found"
+        assert answer.error()["param"] == "model"
+        assert not (await gateway.queue())["active"]
+        for body in ({"model": "m"}, {"model": ""}, {"model": None}, {}):
+            async with gateway.client() as client:
+                client.send(wire.post(CHAT, body))
+                await gateway.until(waiting=1)
+            await gateway.until(waiting=0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b'{"model":"test-model"', b"\xff", b"[]", b'"x"', b"[" * 2000, b"[" * 200_000, b"null"],
+    ids=["empty", "open", "not-utf8", "array", "string", "nested", "deeply-nested", "null"],
+)
+async def test_a_broken_body_is_a_400_and_wakes_nothing(cold: rig.Gateway, body: bytes) -> None:
+    answer = await cold.ask(wire.post(CHAT, body))
+    assert answer.status == 400
+    assert answer.error()["type"] == "invalid_request_error"
+    assert not (await cold.queue())["active"]
+    await cold.settled()
+
+
+async def test_forms_and_audio_pass_unparsed_in_both_directions(gateway: rig.Gateway) -> None:
+    form = b'--x\r\ncontent-disposition: form-data; name="file"\r\n\r\n\x00\xff\r\n--x--\r\n'
+
+    async def speak(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: audio/wav\r\ncontent-length: 4\r\n\r\n\x00\x01RI"
+        )
+
+    async with stubs.Engine(speak) as engine:
+        kind = {"content-type": "multipart/form-data; boundary=x"}
+        data = wire.post("/v1/audio/transcriptions", form, headers=kind)
+        ask = asyncio.create_task(gateway.ask(data))
+        await gateway.until(waiting=1)
+        gateway.tell(rig.endpoint(engine.port))
+        answer = await ask
+    assert (answer.header("content-type"), answer.body) == ("audio/wav", b"\x00\x01RI")
+    assert engine.received[0].body == form
+    assert engine.received[0].header("content-type") == kind["content-type"]
+
+
+async def test_compressed_bodies_pass_untouched(warm: rig.Gateway, engine: stubs.Engine) -> None:
+    packed = gzip.compress(b'{"model":"m"}')
+
+    async def answer_packed(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.answer(200, packed, b"content-encoding: gzip\r\n")
+
+    engine.script = answer_packed
+    headers = {"content-encoding": "gzip", "accept-encoding": "gzip, br"}
+    answer = await warm.ask(wire.post(CHAT, packed, headers=headers))
+    assert (answer.body, answer.header("content-encoding")) == (packed, "gzip")
+    assert engine.received[0].body == packed
+    assert engine.received[0].header("content-encoding") == "gzip"
+    assert engine.received[0].header("accept-encoding") == "gzip, br"
+
+
+async def test_hop_by_hop_headers_stay_behind_and_the_rest_goes_through(
+    warm: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def answer_with_headers(to: stubs.Wire, _: stubs.Received) -> None:
+        headers = (
+            b"server: stub\r\ndate: then\r\nset-cookie: a=1\r\nset-cookie: b=2\r\n"
+            b"connection: x-secret\r\nx-secret: 1\r\nkeep-alive: timeout=5\r\n"
+        )
+        await to.answer(200, b"{}", headers)
+
+    engine.script = answer_with_headers
+    headers = {
+        "authorization": "Bearer sk-own",
+        "connection": "keep-alive, X-Private",
+        "x-private": "1",
+        "te": "trailers",
+        "proxy-authorization": "Basic x",
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "x-request-id": "given-1",
+    }
+    answer = await warm.ask(wire.post(CHAT, headers=headers))
+    received = {n.lower(): v for n, v in engine.received[0].headers}
+    assert received == {
+        "host": "test",
+        "content-type": "application/json",
+        "authorization": "Bearer sk-own",
+        "traceparent": headers["traceparent"],
+        "x-request-id": "given-1",
+        "content-length": "2",
+    }
+    assert [v for n, v in answer.headers if n == "set-cookie"] == ["a=1", "b=2"]
+    assert answer.header("server") == "stub"
+    assert answer.header("date") == "then"
+    assert answer.header("x-request-id") == "given-1"
+    assert not {"x-secret", "keep-alive"} & {n for n, _ in answer.headers}
+
+
+@pytest.mark.parametrize("given", ["a b", "x" * 129, "a,b", "ü"])
+async def test_a_request_id_that_could_break_a_log_is_replaced(
+    warm: rig.Gateway, engine: stubs.Engine, given: str
+) -> None:
+    answer = await warm.ask(wire.post(CHAT, headers={"x-request-id": given}))
+    ours = answer.header("x-request-id")
+    assert ours is not None and ours != given and len(ours) == 32
+    assert engine.received[0].header("x-request-id") == ours
+
+
+async def test_bodies_up_to_64_mib_pass_and_larger_ones_are_413(
+    warm: rig.Gateway, engine: stubs.Engine
+) -> None:
+    body = b'{"x":"' + b"a" * (64 * MIB - 8) + b'"}'
+    assert len(body) == 64 * MIB
+    assert (await warm.ask(wire.post(CHAT, body), within=60)).status == 200
+    assert engine.received[0].body == body
+    answer = await warm.ask(wire.post(CHAT, b"", headers={"content-length": str(64 * MIB + 1)}))
+    assert answer.status == 413
+    answer.error()
+    await warm.settled()
+
+
+async def test_a_chunked_body_is_limited_too(warm: rig.Gateway, engine: stubs.Engine) -> None:
+    async with warm.client() as client:
+        client.send(
+            f"POST {CHAT} HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+        )
+        chunk = b"%x\r\n%b\r\n" % (MIB, b"a" * MIB)
+        for _ in range(65):
+            client.send(chunk)
+            await client.writer.drain()
+        answer = await client.response()
+        assert answer.status == 413
+        answer.error()
+        assert answer.header("connection") == "close"
+    assert not engine.received
+
+
+async def test_a_chunked_body_reaches_the_engine_with_a_length(
+    warm: rig.Gateway, engine: stubs.Engine
+) -> None:
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    body = b'5;ext=1\r\n{"a":\r\n3\r\n"b"\r\n1\r\n}\r\n0\r\nx-trailer: 1\r\n\r\n'
+    assert (await warm.ask(head + body)).status == 200
+    assert engine.received[0].body == b'{"a":"b"}'
+    assert engine.received[0].header("transfer-encoding") is None
+    assert engine.received[0].header("x-trailer") is None
+
+
+async def test_bodies_of_waiting_requests_are_bounded_in_bytes(tmp_path: Path) -> None:
+    async with rig.Gateway(tmp_path, "--max-queue", "100") as gateway:
+        body = b'{"x":"' + b"a" * (60 * MIB) + b'"}'
+        async with gateway.client() as a, gateway.client() as b, gateway.client() as c:
+            async with gateway.client() as d:
+                for client in (a, b, c, d):
+                    client.send(wire.post(CHAT, body))
+                await gateway.until(waiting=4)
+                answer = await gateway.ask(wire.post(CHAT, body[: 20 * MIB]))
+                assert answer.status == 429
+                assert answer.error()["code"] == "rate_limit_exceeded"
+                assert int(answer.header("retry-after") or 0) >= 1
+            await gateway.until(waiting=3)
+            async with gateway.client() as again:
+                again.send(wire.post(CHAT, {}))
+                await gateway.until(waiting=4)
+
+
+async def test_the_request_above_max_queue_is_429_before_its_body_is_read(
+    gateway: rig.Gateway,
+) -> None:
+    async with gateway.client() as a, gateway.client() as b, gateway.client() as c:
+        for client in (a, b, c):
+            client.send(wire.post(CHAT, {"stream": True}))
+        await gateway.until(waiting=3)
+        expecting = {"content-length": "100", "expect": "100-continue"}
+        answer = await gateway.ask(wire.post(CHAT, b"", headers=expecting))
+        assert answer.status == 429
+        assert answer.error()["type"] == "requests"
+        assert 1 <= int(answer.header("retry-after") or 0) <= 60
+    await gateway.until(waiting=0)
+
+
+async def test_the_client_is_asked_for_its_body_once_it_has_a_place(
+    warm: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async with warm.client() as client:
+        data = wire.post(CHAT, {"a": 1}, headers={"expect": "100-continue"})
+        head, _, body = data.partition(b"\r\n\r\n")
+        client.send(head + b"\r\n\r\n")
+        status, _ = await client.head()
+        assert status == 100
+        client.send(body)
+        assert (await client.response()).status == 200
+    assert engine.received[0].header("expect") is None
+    assert json.loads(engine.received[0].body) == {"a": 1}
+
+
+async def test_an_unknown_expectation_is_417(warm: rig.Gateway, engine: stubs.Engine) -> None:
+    answer = await warm.ask(wire.post(CHAT, headers={"expect": "gold"}))
+    assert answer.status == 417
+    answer.error()
+
+
+SMUGGLING = {
+    "both framings": "content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two lengths": "content-length: 2\r\ncontent-length: 3\r\n\r\n{} ",
+    "equal lengths": "content-length: 2\r\ncontent-length: 2\r\n\r\n{}",
+    "length list": "content-length: 2, 2\r\n\r\n{}",
+    "signed length": "content-length: +2\r\n\r\n{}",
+    "underscored length": "content-length: 0_2\r\n\r\n{}",
+    "hex length": "content-length: 0x2\r\n\r\n{}",
+    "negative length": "content-length: -1\r\n\r\n{}",
+    "space before colon": "content-length : 2\r\n\r\n{}",
+    "obs-fold": "x-a: 1\r\n 2\r\ncontent-length: 2\r\n\r\n{}",
+    "bare LF": "x-a: 1\ncontent-length: 2\r\n\r\n{}",
+    "bare CR": "x-a: 1\rx-b: 2\r\ncontent-length: 2\r\n\r\n{}",
+    "NUL": "x-a: \x00\r\ncontent-length: 2\r\n\r\n{}",
+    "xchunked": "transfer-encoding: xchunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "chunked twice": "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunked, identity": "transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "gzip, chunked": "transfer-encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "0x chunk size": "transfer-encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n",
+    "two hosts": "host: other\r\ncontent-length: 2\r\n\r\n{}",
+    "endless header": f"x-a: {'x' * 100_000}\r\ncontent-length: 2\r\n\r\n{{}}",
+}
+
+
+@pytest.mark.parametrize("rest", SMUGGLING.values(), ids=SMUGGLING)
+async def test_ambiguous_requests_are_refused_in_json_and_never_forwarded(
+    warm: rig.Gateway, engine: stubs.Engine, rest: str
+) -> None:
+    answer = await warm.ask(f"POST {CHAT} HTTP/1.1\r\nhost: t\r\n{rest}".encode())
+    assert answer.status in (400, 501)
+    answer.error()
+    assert not engine.received
+
+
+async def test_chunked_in_http_1_0_is_refused(warm: rig.Gateway, engine: stubs.Engine) -> None:
+    answer = await warm.ask(
+        f"POST {CHAT} HTTP/1.0\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n".encode()
+    )
+    assert answer.status == 400
+    assert not engine.received
+
+
+async def test_an_http_1_0_client_gets_a_body_that_ends_with_its_connection(
+    warm: rig.Gateway, engine: stubs.Engine
+) -> None:
+    engine.script = stubs.stream
+    answer = await warm.ask(
+        f"POST {CHAT} HTTP/1.0\r\nhost: t\r\ncontent-length: 2\r\n\r\n{{}}".encode()
+    )
+    assert answer.header("transfer-encoding") is None
+    assert answer.body == stubs.CHUNK_1 + stubs.CHUNK_2 + stubs.DONE
+
+
+async def test_a_websocket_upgrade_is_refused_in_words(
+    warm: rig.Gateway, engine: stubs.Engine
+) -> None:
+    headers = {"connection": "upgrade", "upgrade": "websocket"}
+    answer = await warm.ask(wire.get("/v1/realtime", headers=headers))
+    assert answer.status == 501
+    answer.error()
+
+
+async def test_head_and_options_pass_through(warm: rig.Gateway, engine: stubs.Engine) -> None:
+    async def describe(to: stubs.Wire, received: stubs.Received) -> None:
+        body = b"" if received.method == "HEAD" else b"ok"
+        await to.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nallow: GET\r\n\r\n" + body)
+
+    engine.script = describe
+    for method, body in (("HEAD", b""), ("OPTIONS", b"ok"), ("HEAD", b"")):
+        answer = await warm.ask(wire.get("/v1/models", method=method))
+        assert (answer.status, answer.body, answer.header("allow")) == (200, body, "GET")
+        assert answer.header("content-length") == "2"
+
+
+async def test_one_connection_carries_many_requests_pipelined_ones_too(
+    warm: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async with warm.client() as client:
+        for _ in range(3):
+            assert (await client.ask(wire.post(CHAT))).status == 200
+        client.send(wire.post(CHAT) + wire.post("/nope") + wire.post(CHAT))
+        assert [(await client.response()).status for _ in range(3)] == [200, 404, 200]
+    assert len(engine.received) == 5
+
+
+async def test_many_requests_at_once_never_mix_their_answers(tmp_path: Path) -> None:
+    async def echo(to: stubs.Wire, received: stubs.Received) -> None:
+        await to.answer(200, received.body)
+
+    async def ask_often(port: int, who: int) -> None:
+        async with wire.Client(port) as client:
+            for turn in range(40):
+                body = json.dumps({"who": who, "turn": turn, "pad": "x" * (turn * 50)}).encode()
+                assert (await client.ask(wire.post(CHAT, body))).body == body
+
+    async with rig.Gateway(tmp_path) as gateway, stubs.Engine(echo) as engine:
+        gateway.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        await asyncio.gather(*(ask_often(gateway.port, who) for who in range(24)))
+        await gateway.settled()
+
+
+async def test_the_own_endpoints_answer_get_and_head_only(cold: rig.Gateway) -> None:
+    for path in ("/healthz", "/readyz", "/metrics", "/noctaya/queue"):
+        assert (await cold.ask(wire.get(path))).status == 200
+        assert (await cold.ask(wire.get(path, method="HEAD"))).body == b""
+        answer = await cold.ask(wire.post(path))
+        assert answer.status == 405
+        answer.error()
