@@ -4,7 +4,7 @@ Scalars are strict: an API server refuses ``"3"`` for an integer, so the hooks r
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
@@ -55,7 +55,9 @@ def _not_blank(value: str) -> str:
     return value
 
 
-def text(most: int, *, pattern: str | None = None, least: int = 1) -> Value:
+def text(
+    most: int, *, pattern: str | None = None, least: int = 1, rules: tuple[Rule, ...] = ()
+) -> Value:
     """A string of at most ``most`` characters: the bound that the cost of CEL rules needs."""
     schema: dict[str, Any] = {"type": "string", "maxLength": most}
     checks: tuple[Any, ...] = (Strict(), pydantic.StringConstraints(max_length=most))
@@ -65,7 +67,13 @@ def text(most: int, *, pattern: str | None = None, least: int = 1) -> Value:
     if pattern is not None:
         schema["pattern"] = pattern
         checks += (pydantic.StringConstraints(pattern=pattern),)
+    if rules:
+        schema |= _validations(rules)
     return Value(schema, checks)
+
+
+def _validations(rules: tuple[Rule, ...]) -> dict[str, Any]:
+    return {"x-kubernetes-validations": [dataclasses.asdict(rule) for rule in rules]}
 
 
 def whole(least: int, most: int = INT32_MOST) -> Value:
@@ -153,33 +161,32 @@ def _duration(value: object) -> Decimal:
     return duration.parse(value)
 
 
-def _positive(value: Decimal) -> Decimal:
-    if value <= 0:
-        raise ValueError(POSITIVE.message)
-    return value
+def _positive(value: object) -> Decimal:
+    seconds = _duration(value)
+    if seconds <= 0:
+        raise ValueError(f"{POSITIVE.message}, found {value!r}")
+    return seconds
 
 
-def _whole_seconds_to_an_hour(value: Decimal) -> Decimal:
-    if value > 3600 or value != value.to_integral_value():
-        raise ValueError(WHOLE_SECONDS_TO_AN_HOUR.message)
-    return value
+def _whole_seconds_to_an_hour(value: object) -> Decimal:
+    seconds = _duration(value)
+    if seconds > 3600 or seconds != seconds.to_integral_value():
+        raise ValueError(f"{WHOLE_SECONDS_TO_AN_HOUR.message}, found {value!r}")
+    return seconds
 
 
-def _duration_value(*rules: Rule, checks: tuple[Any, ...] = ()) -> Value:
+def _duration_value(read: Callable[[object], Decimal], *rules: Rule) -> Value:
     schema: dict[str, Any] = {"type": "string", "maxLength": 32, "pattern": duration.SYNTAX}
     if rules:
-        schema["x-kubernetes-validations"] = [dataclasses.asdict(rule) for rule in rules]
-    return Value(schema, (*checks, BeforeValidator(_duration)))
+        schema |= _validations(rules)
+    return Value(schema, (BeforeValidator(read),))
 
 
 # Decimal seconds.
-Duration = Annotated[Decimal, _duration_value()]
-PositiveDuration = Annotated[
-    Decimal, _duration_value(POSITIVE, checks=(AfterValidator(_positive),))
-]
+Duration = Annotated[Decimal, _duration_value(_duration)]
+PositiveDuration = Annotated[Decimal, _duration_value(_positive, POSITIVE)]
 StabilizationDuration = Annotated[
-    Decimal,
-    _duration_value(WHOLE_SECONDS_TO_AN_HOUR, checks=(AfterValidator(_whole_seconds_to_an_hour),)),
+    Decimal, _duration_value(_whole_seconds_to_an_hour, WHOLE_SECONDS_TO_AN_HOUR)
 ]
 
 
@@ -216,5 +223,11 @@ class _Unique:
 
 TextMap = Annotated[
     Mapping[str, Annotated[str, Strict()]],
-    Value({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 64}),
+    Value(
+        {
+            "type": "object",
+            "additionalProperties": {"type": "string", "maxLength": 63},
+            "maxProperties": 64,
+        }
+    ),
 ]

@@ -46,16 +46,42 @@ class LocalReference(Spec):
     name: ObjectName = Field(description="Name of the object in the service's namespace.")
 
 
+_PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
+_REPOSITORY = f"{_PART}/{_PART}(@[A-Za-z0-9][A-Za-z0-9._/-]*)?"
+
+# The hook reads a URI with `hooks.llmservice.sources`, which is as strict and quotes what it found.
+URI_RULES = (
+    Rule(
+        "self.matches('^(hf|huggingface|modelscope|oci|pvc)://')",
+        "must begin with hf://, huggingface://, modelscope://, oci:// or pvc://; s3:// is not"
+        " supported",
+    ),
+    Rule(
+        "!self.matches('^(hf|huggingface|modelscope)://')"
+        f" || self.matches('^[a-z]+://{_REPOSITORY}$')",
+        "a hub's repository is written like hf://ORG/NAME or hf://ORG/NAME@REVISION",
+    ),
+    Rule(
+        "!self.startsWith('oci://') || self.matches('^oci://[^@]+/[^@]+@sha256:[0-9a-f]{64}$')",
+        "an artifact is pinned by its digest, oci://REGISTRY/REPOSITORY@sha256:DIGEST; tags are"
+        " not supported",
+    ),
+    Rule(
+        "!self.startsWith('pvc://')"
+        " || self.matches('^pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/([^/.]|[.][^/.]|[.][.][^/])[^/]*)*/?$')",
+        "a claim is written like pvc://CLAIM or pvc://CLAIM/SUBPATH, without empty, . or .. parts",
+    ),
+)
+
+
 class Source(Spec):
     """Where the weights come from."""
 
-    uri: Annotated[str, text(1024, pattern="^(hf|huggingface|modelscope|oci|pvc)://[^/].*$")] = (
-        Field(
-            description="hf://ORG/NAME[@REVISION] (or huggingface://), modelscope://ORG/NAME,"
-            " oci://REGISTRY/REPOSITORY@sha256:DIGEST or pvc://CLAIM[/SUBPATH]. A pvc:// claim is"
-            " mounted read-only at /models and nothing is downloaded. A @REVISION of a hub needs a"
-            " staged cache (cache.prewarm). Tags and s3:// are not supported."
-        )
+    uri: Annotated[str, text(1024, rules=URI_RULES)] = Field(
+        description="hf://ORG/NAME[@REVISION] (or huggingface://), modelscope://ORG/NAME,"
+        " oci://REGISTRY/REPOSITORY@sha256:DIGEST or pvc://CLAIM[/SUBPATH]. A pvc:// claim is"
+        " mounted read-only at /models and nothing is downloaded. A @REVISION of a hub needs a"
+        " staged cache (cache.prewarm). Tags and s3:// are not supported."
     )
     secret_ref: LocalReference | None = Field(
         None,

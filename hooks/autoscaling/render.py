@@ -1,12 +1,16 @@
 """The ScaledObject, a literal shaped like its YAML."""
 
 from hooks.api.llmservice import Scaling
+from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.render.gateway import SCALER_PORT
 
 SCALED_OBJECTS = "ScaledObject.keda.sh/v1alpha1"
+
+# In the trigger's metadata, where KEDA hands it on to the scaler, which does not look at it.
+AVAILABLE_SINCE = "availableSince"
 
 # A request that the push stream loses waits this long for KEDA's next look.
 _POLLING_SECONDS = 10
@@ -53,7 +57,7 @@ def scaled_object(
             "triggers": [
                 {
                     "metadata": {
-                        "availableSince": available_since,
+                        AVAILABLE_SINCE: available_since,
                         "scalerAddress": f"{names.scaler(service)}.{namespace}.svc:{SCALER_PORT}",
                         "target": str(scaling.target),
                     },
@@ -62,3 +66,16 @@ def scaled_object(
             ],
         },
     }
+
+
+def with_available_since(scaled_object: Object, available_since: str) -> Object:
+    """``scaled_object`` as it is, but for the time since which the scaler is available."""
+    triggers = [
+        {**trigger, "metadata": {**metadata, AVAILABLE_SINCE: available_since}}
+        if AVAILABLE_SINCE in (metadata := objects.mapping(trigger, "metadata"))
+        else trigger
+        for trigger in objects.items(scaled_object, "spec", "triggers")
+    ]
+    if not triggers:
+        return scaled_object
+    return {**scaled_object, "spec": {**scaled_object["spec"], "triggers": triggers}}

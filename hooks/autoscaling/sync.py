@@ -90,8 +90,12 @@ def _kept(
     request: wire.DecoratorRequest, seen: _Seen, spec: LLMServiceSpec | Unresolved
 ) -> list[Object]:
     """The attached ScaledObject: as it was, unless the scaler is there to answer for a new one."""
-    if isinstance(spec, Unresolved) or not seen.available_since:
+    if not seen.available_since:
         return restore(request.attachments)
+    if isinstance(spec, Unresolved):
+        # An outage that ended is KEDA's to know, whatever became of the spec meanwhile.
+        kept = restore(request.attachments)
+        return [render.with_available_since(obj, seen.available_since) for obj in kept]
     return [_rendered(request.parent, seen, spec)]
 
 

@@ -44,7 +44,8 @@ def parse(text: str) -> Fraction:
 def canonical(text: str) -> str:
     """``text`` as an API server would write it. Raises QuantityError."""
     suffix = _split(text)[1]
-    return render(parse(text), binary=suffix in _BINARY, exponent=suffix[:1] in ("e", "E"))
+    exponent = suffix not in _DECIMAL and suffix not in _BINARY
+    return render(parse(text), binary=suffix in _BINARY, exponent=exponent)
 
 
 def render(value: Fraction, *, binary: bool = False, exponent: bool = False) -> str:
@@ -64,7 +65,6 @@ def _split(text: str) -> tuple[Fraction, str]:
     number = re.match(r"[+-]?[0-9.]+", text)
     assert number is not None
     suffix = text[number.end() :]
-    # "E" alone is 10^18; "E" with digits is an exponent.
     return Fraction(Decimal(number.group())), suffix
 
 

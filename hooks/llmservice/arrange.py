@@ -116,6 +116,8 @@ def _with_replicas(
     """
     kedas = handed_over or (observed is not None and is_marked(observed))
     number = objects.number(observed, "spec", "replicas")
+    if number is None:
+        number = objects.number(objects.last_applied(observed or {}), "spec", "replicas")
     if number is not None and (kedas or restored):
         child = {**child, "spec": {**objects.mapping(child, "spec"), "replicas": number}}
     if kedas:

@@ -1,0 +1,294 @@
+"""Moments in the life of a service, and the fixtures' requests that were made from them.
+
+``python -m tests.pure.hooks.scenes`` writes the requests that are missing. What is written stays: a
+golden answer to a request that the code under test makes anew would prove little.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+
+from tests.pure.hooks import golden
+from tests.pure.hooks.world import Obj, World, service, serving
+
+VLLM: Obj = {
+    "apiVersion": "serving.noctaya.io/v1alpha1",
+    "kind": "InferenceRuntime",
+    "metadata": {
+        "name": "vllm",
+        "annotations": {
+            "serving.noctaya.io/inference-paths": "/custom/rank",
+            "serving.noctaya.io/first-byte-timeout": "15m",
+            "serving.noctaya.io/idle-timeout": "90s",
+        },
+    },
+    "spec": {
+        "vendor": "nvidia",
+        "priority": 10,
+        "container": {
+            "image": "vllm/vllm-openai:v0.32.0",
+            "args": ["--model", "{{ .Model.Path }}", "--served-model-name={{.Service.Name}}"],
+            "env": [
+                {"name": "SERVICE", "value": "{{.Service.Namespace}}/{{.Service.Name}}"},
+                {
+                    "name": "HF_TOKEN",
+                    "valueFrom": {
+                        "secretKeyRef": {"name": "hub", "key": "token", "optional": True}
+                    },
+                },
+            ],
+            "port": {"name": "api", "containerPort": 8001},
+        },
+        "accelerator": {
+            "resourceName": "nvidia.com/gpu",
+            "nodeSelector": {"gpu": "h100"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "scheduler": {"name": "volcano", "queue": "models"},
+        },
+        "health": {
+            "readiness": {
+                "httpGet": {
+                    "path": "/health",
+                    "port": "api",
+                    "httpHeaders": [{"name": "x-probe", "value": "$HOME"}],
+                },
+                "periodSeconds": 2,
+            },
+            "startup": {"httpGet": {"path": "/health", "port": 8001}, "failureThreshold": 120},
+            "liveness": {"tcpSocket": {"port": "api"}, "initialDelaySeconds": 5},
+        },
+        "lifecycle": {"preStopDrain": True, "terminationGracePeriodSeconds": 45},
+    },
+}
+
+
+ENGINE = "engine"
+
+
+def at_zero() -> World:
+    return serving(World(), replicas=0)
+
+
+def waiting(reason: str, message: str = "") -> Obj:
+    """A container that waits."""
+    return {
+        "name": ENGINE,
+        "image": "engine:1",
+        "state": {"waiting": {"reason": reason, "message": message}},
+    }
+
+
+def ended(code: int = 0, reason: str = "Completed", message: str = "") -> Obj:
+    return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+
+
+def scheduled(status: str = "True", message: str = "") -> Obj:
+    return {"type": "PodScheduled", "status": status, "message": message}
+
+
+FAILURES: dict[str, Obj] = {
+    "ImagePullFailed": waiting("ErrImagePull", "rpc error: 5f3"),
+    "ContainerConfigInvalid": waiting("CreateContainerConfigError", 'secret "token" not found'),
+    "OOMKilled": {
+        "name": ENGINE,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": ended(137, "OOMKilled"),
+    },
+    "CrashLoopBackOff": {
+        "name": ENGINE,
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}},
+        "lastState": ended(1, "Error", "boom"),
+    },
+    "ContainerRestarting": {
+        "name": ENGINE,
+        "state": {"running": {}},
+        "lastState": ended(0),
+    },
+}
+
+
+def failing(reason: str) -> World:
+    world = at_zero()
+    world.scale(1)
+    world.add_pod("m-backend-1", conditions=[scheduled()], containerStatuses=[FAILURES[reason]])
+    world.settle()
+    return world
+
+
+def starting() -> World:
+    world = at_zero()
+    world.scale(1)
+    world.add_pod("m-backend-1", conditions=[scheduled("False", "no gpu")])
+    return world
+
+
+def full() -> World:
+    """Every field of this road set."""
+    parent = service(
+        model={"source": {"uri": "pvc://weights/llama/8b"}},
+        runtime={
+            "selector": {"vendor": ["ascend", "nvidia"]},
+            "argsOverride": ["--chat-template={{ messages }}"],
+        },
+        resources={"accelerators": 2, "cpu": "1500m", "memory": "64Gi"},
+        scaling={
+            "min": 1,
+            "max": 4,
+            "target": 8,
+            "activationTimeout": "90s",
+            "scaleDownStabilization": "2m",
+            "drainTimeout": "1m30s",
+        },
+        cache={"strategy": "SharedPVC", "size": "100Gi", "storageClassName": "shared"},
+        endpoint={
+            "maxQueue": 50,
+            "openAICompatible": False,
+            "resources": {"requests": {"cpu": "0.1"}, "limits": {"memory": "1024Mi"}},
+            "coldStart": {"mode": "reject", "heartbeatInterval": "2.5s"},
+        },
+        imagePullSecrets=[{"name": "registry"}],
+    )
+    return World(parent, json.loads(json.dumps(VLLM)))
+
+
+def settled(world: World) -> World:
+    world.settle()
+    return world
+
+
+def mistaken(**spec: object) -> World:
+    world = serving(World(service(scaling={"min": 2, "max": 3})), replicas=2)
+    world.edit(**spec)
+    return world
+
+
+def without_runtime() -> World:
+    world = serving(World())
+    world.runtimes.clear()
+    return world
+
+
+def carried() -> World:
+    world = failing("CrashLoopBackOff")
+    world.scale(0)
+    world.pods.clear()
+    return world
+
+
+def loading() -> World:
+    world = at_zero()
+    world.scale(1)
+    world.add_pod(
+        "m-backend-1",
+        conditions=[scheduled()],
+        containerStatuses=[{"name": "engine", "state": {"running": {}}}],
+    )
+    return world
+
+
+def taken() -> World:
+    world = World()
+    world.foreign.append(
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "m", "namespace": "ns"}}
+    )
+    return world
+
+
+def available() -> World:
+    world = settled(World())
+    world.gateway_becomes(available=True)
+    return world
+
+
+def annotated() -> World:
+    world = available()
+    world.run_decorator()
+    return world
+
+
+def marked() -> World:
+    world = annotated()
+    world.run_composite()
+    return world
+
+
+def outage() -> World:
+    world = serving(World())
+    world.gateway_becomes(available=False)
+    return world
+
+
+def over_quota() -> World:
+    world = at_zero()
+    world.scale(1)
+    world.deployment("backend")["status"]["conditions"] = [
+        {
+            "type": "ReplicaFailure",
+            "status": "True",
+            "message": 'pods "m-backend-6d4-x2x4z" is forbidden: exceeded quota: gpus',
+        }
+    ]
+    return world
+
+
+COMPOSITE: dict[str, Callable[[], World]] = {
+    "activating": lambda: scaled(at_zero(), 1),
+    "at-zero": at_zero,
+    "claim-kept": lambda: edited(serving(full()), cache={"strategy": "None"}),
+    "claim-of-another-size": lambda: edited(
+        serving(full()),
+        cache={"strategy": "SharedPVC", "size": "1Ti", "storageClassName": "shared"},
+    ),
+    "created": World,
+    "created-in-full": full,
+    "created-with-cache": lambda: World(service(cache={})),
+    "created-with-mistake": lambda: World(service(scaling={"minn": 1})),
+    "failure-carried": carried,
+    "gateway-starting": lambda: settled(World()),
+    "handed-over": annotated,
+    "kedas-number-echoed": lambda: scaled(serving(World()), 3),
+    "loading": loading,
+    "mistake": lambda: mistaken(runtime={"name": "echo", "argOverride": ["--x"]}),
+    "name-taken": taken,
+    "over-quota": over_quota,
+    "runtime-deleted": without_runtime,
+    "serving": lambda: serving(World()),
+    "serving-in-full": lambda: serving(full(), replicas=2),
+    **{f"failed-{reason}": functools.partial(failing, reason) for reason in FAILURES},
+}
+
+DECORATOR: dict[str, Callable[[], World]] = {
+    "keda-annotation-first": available,
+    "keda-attach": marked,
+    "keda-gateway-outage": outage,
+    "keda-mistake": lambda: mistaken(typo=1),
+    "keda-serving": lambda: serving(World()),
+    "keda-waits": lambda: settled(World()),
+    "keda-waits-for-composite": annotated,
+}
+
+
+def scaled(world: World, replicas: int) -> World:
+    world.scale(replicas)
+    return world
+
+
+def edited(world: World, **spec: object) -> World:
+    world.edit(**spec)
+    return world
+
+
+def main() -> None:
+    requests = {name: scene().composite_request() for name, scene in COMPOSITE.items()}
+    requests |= {name: scene().decorator_request() for name, scene in DECORATOR.items()}
+    for name, body in requests.items():
+        path = golden.FIXTURES / name / "request.json"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(body, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

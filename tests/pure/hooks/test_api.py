@@ -1,0 +1,214 @@
+"""What the models accept, what they make of it, and how they say what is wrong."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from hooks.api import parse, pods
+from hooks.api.llmservice import LLMServiceSpec
+from hooks.api.runtime import InferenceRuntimeSpec
+from tests.pure.hooks.world import example
+
+SERVICE: dict[str, Any] = {
+    "model": {"source": {"uri": "hf://org/name"}},
+    "runtime": {"name": "echo"},
+}
+RUNTIME: dict[str, Any] = {
+    "vendor": "nvidia",
+    "container": {"image": "engine:1", "port": {}},
+    "accelerator": {"resourceName": "nvidia.com/gpu"},
+}
+
+
+def service(**spec: Any) -> LLMServiceSpec:
+    return parse.read(LLMServiceSpec, SERVICE | spec, path="spec")
+
+
+def runtime(**spec: Any) -> InferenceRuntimeSpec:
+    return parse.read(InferenceRuntimeSpec, RUNTIME | spec, path="spec")
+
+
+def problems(model: Any, spec: Any) -> tuple[str, ...]:
+    with pytest.raises(parse.Invalid) as caught:
+        parse.read(model, spec, path="spec")
+    return caught.value.problems
+
+
+def test_a_service_has_the_defaults_of_the_reference() -> None:
+    spec = service()
+    assert spec.resources.accelerators == 1
+    assert (spec.scaling.min, spec.scaling.max, spec.scaling.target) == (0, 1, 10)
+    assert spec.scaling.activation_timeout == spec.scaling.scale_down_stabilization == Decimal(300)
+    assert spec.scaling.drain_timeout == Decimal(120)
+    assert (spec.cache.strategy, spec.cache.size, spec.cache.prewarm) == (
+        "NodeLocalPVC",
+        "50Gi",
+        False,
+    )
+    assert (spec.endpoint.max_queue, spec.endpoint.open_ai_compatible) == (100, True)
+    assert spec.endpoint.cold_start.mode == "keepalive"
+    assert spec.endpoint.cold_start.heartbeat_interval == Decimal(10)
+
+
+def test_a_runtime_has_the_defaults_of_the_reference() -> None:
+    spec = runtime(metrics={"queueDepth": "waiting"})
+    assert (spec.family, spec.priority) == ("vllm", 0)
+    assert (spec.container.port.name, spec.container.port.container_port) == ("http", 8000)
+    assert not spec.lifecycle.pre_stop_drain
+    assert spec.metrics is not None
+    assert (spec.metrics.path, spec.metrics.port) == ("/metrics", "http")
+
+
+def test_the_shipped_example_is_valid() -> None:
+    parse.read(LLMServiceSpec, example("llmservice")["spec"], path="spec")
+    parse.read(InferenceRuntimeSpec, example("runtime")["spec"], path="spec")
+
+
+def test_quantities_are_held_in_canonical_form() -> None:
+    assert service(resources={"cpu": "1000m", "memory": "0.5Gi"}).resources.memory == "512Mi"
+    assert service(resources={"cpu": 2}).resources.cpu == "2"
+
+
+def test_nulls_count_as_absent() -> None:
+    assert service(scaling=None, cache={"size": None}) == service()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"scalin": {}}, "spec.scalin: unknown field; did you mean scaling?"),
+        (
+            {"scaling": {"scaledownStabilization": "5m"}},
+            "spec.scaling.scaledownStabilization: unknown field; did you mean"
+            " scaleDownStabilization?",
+        ),
+        ({"endpoint": {"openAiCompatible": True}}, "did you mean openAICompatible?"),
+        ({"zzz": 1}, "spec.zzz: unknown field"),
+        ({"model": None}, "spec.model: is required"),
+        ({"model": {}}, "spec.model: spec.model needs exactly one of source and catalogRef"),
+        (
+            {"runtime": {"name": "a", "selector": {"vendor": ["nvidia"]}}},
+            "spec.runtime needs exactly one of name and selector",
+        ),
+        ({"runtime": {"name": " "}}, "spec.runtime.name: must not be empty"),
+        (
+            {"runtime": {"selector": {"vendor": ["amd"]}}},
+            """spec.runtime.selector.vendor[0]: must be 'nvidia' or 'ascend', found "amd\"""",
+        ),
+        (
+            {"runtime": {"name": "a", "argsOverride": "--x"}},
+            'spec.runtime.argsOverride: must be a list, found "--x"',
+        ),
+        ({"resources": {"accelerators": 0}}, "must be at least 1, found 0"),
+        ({"resources": {"accelerators": "2"}}, 'must be a whole number, found "2"'),
+        ({"resources": {"accelerators": True}}, "must be a whole number, found true"),
+        ({"resources": {"memory": "lots"}}, "'lots' is not a resource quantity; write it like"),
+        ({"resources": {"memory": "0"}}, "'0' must be more than zero"),
+        ({"resources": {"cpu": 0.5}}, "0.5 is not a resource quantity; write it in quotes"),
+        ({"scaling": {"min": 3}}, "max must be at least min, found max 1 and min 3"),
+        ({"scaling": {"max": 2**31}}, "must be at most 2147483647"),
+        ({"scaling": {"activationTimeout": "0s"}}, "must be a duration of more than zero"),
+        ({"scaling": {"activationTimeout": "5 minutes"}}, "'5 minutes' is not a duration"),
+        ({"scaling": {"activationTimeout": 300}}, "300 is not a duration"),
+        ({"scaling": {"scaleDownStabilization": "2h"}}, "must be whole seconds between 0s and 1h"),
+        (
+            {"scaling": {"scaleDownStabilization": "500ms"}},
+            "must be whole seconds between 0s and 1h",
+        ),
+        ({"cache": []}, "spec.cache: must be an object, found a list"),
+        ({"cache": {"prewarm": "yes"}}, 'spec.cache.prewarm: must be true or false, found "yes"'),
+        ({"imagePullSecrets": [{"name": "a"}, {"name": "a"}]}, "name 'a' is given twice"),
+        ({"imagePullSecrets": [{}]}, "spec.imagePullSecrets[0].name: is required"),
+        (
+            {"imagePullSecrets": [{"nam": "a"}]},
+            "spec.imagePullSecrets[0].nam: unknown field; did you mean name?",
+        ),
+    ],
+)
+def test_a_mistake_in_a_service_is_named_with_its_path(
+    change: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in "; ".join(problems(LLMServiceSpec, SERVICE | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"vendor": "intel"}, "spec.vendor: must be 'nvidia' or 'ascend'"),
+        ({"container": {"image": "x"}}, "spec.container.port: is required"),
+        (
+            {"accelerator": {"resourceName": "a", "scheduler": {"queue": "q"}}},
+            "queue needs scheduler.name: volcano",
+        ),
+        (
+            {"health": {"readiness": {"httpGet": {"port": 1}, "exec": {}}}},
+            "a probe needs exactly one of httpGet, exec, tcpSocket and grpc",
+        ),
+        ({"metrics": {"queueDepth": "a b"}}, "spec.metrics.queueDepth"),
+        ({"metrics": {"queueDepth": "a", "path": "/x'; rm"}}, "spec.metrics.path"),
+    ],
+)
+def test_a_mistake_in_a_runtime_is_named_with_its_path(
+    change: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in "; ".join(problems(InferenceRuntimeSpec, RUNTIME | change))
+
+
+@pytest.mark.parametrize("spec", [None, [], "x", 5, True])
+def test_a_spec_of_another_type_is_one_sentence(spec: Any) -> None:
+    (sentence,) = problems(LLMServiceSpec, spec)
+    assert sentence.startswith("spec: must be an object")
+
+
+def test_many_mistakes_are_counted_and_not_all_told() -> None:
+    spec = SERVICE | {f"unknown{i}": 1 for i in range(20)}
+    assert problems(LLMServiceSpec, spec)[-1] == "and 15 more"
+
+
+def test_a_long_value_is_not_repeated_whole() -> None:
+    (sentence,) = problems(LLMServiceSpec, SERVICE | {"cache": {"strategy": "x" * 5000}})
+    assert len(sentence) < 300
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ({"name": "A", "value": ""}, {"name": "A"}),
+        ({"name": "A", "value": "x"}, {"name": "A", "value": "x"}),
+        (
+            {"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "x", "divisor": "1000m"}}},
+            {"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "x", "divisor": "1"}}},
+        ),
+        (
+            {
+                "name": "A",
+                "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": False}},
+            },
+            {
+                "name": "A",
+                "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": False}},
+            },
+        ),
+    ],
+)
+def test_a_variable_is_written_as_an_api_server_stores_it(written: Any, stored: Any) -> None:
+    assert pods.dump(pods.EnvVar.model_validate(written)) == stored
+
+
+def test_a_probe_is_written_without_zeros() -> None:
+    probe = pods.Probe.model_validate(
+        {
+            "httpGet": {"path": "/x", "port": "http", "httpHeaders": []},
+            "initialDelaySeconds": 0,
+            "periodSeconds": 3,
+        }
+    )
+    assert pods.dump(probe) == {"httpGet": {"path": "/x", "port": "http"}, "periodSeconds": 3}
+
+
+def test_a_toleration_of_zero_seconds_is_kept() -> None:
+    toleration = pods.Toleration.model_validate({"operator": "Exists", "tolerationSeconds": 0})
+    assert pods.dump(toleration) == {"operator": "Exists", "tolerationSeconds": 0}

@@ -1,0 +1,257 @@
+"""Who owns the backend's replicas, from creation to the end of the service (rules 2 and 3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from hooks.llmservice import names
+from tests.pure.hooks.world import Obj, World, example, service, serving
+
+
+def replicas(world: World) -> int:
+    found: int = world.deployment("backend")["spec"]["replicas"]
+    return found
+
+
+def is_kedas(world: World) -> bool:
+    annotations: Obj = world.deployment("backend")["metadata"]["annotations"]
+    return annotations.get(names.REPLICAS_OWNER) == "keda"
+
+
+@pytest.mark.parametrize("least", [0, 2])
+def test_a_backend_is_created_with_the_minimum(least: int) -> None:
+    world = World(service(scaling={"min": least, "max": 3}))
+    world.run_composite()
+    assert replicas(world) == least
+    assert not is_kedas(world)
+
+
+def test_without_keda_an_edit_of_the_minimum_is_followed() -> None:
+    world = World(service(scaling={"min": 1, "max": 5}))
+    for least in (3, 2):
+        world.edit(scaling={"min": least, "max": 5})
+        world.run_composite()
+        assert replicas(world) == least
+
+
+def test_nothing_is_attached_before_the_gateway_is_available() -> None:
+    world = World()
+    world.settle()
+    assert names.AUTOSCALING not in world.parent["metadata"]["annotations"]
+    assert not world.attached["ScaledObject.keda.sh/v1alpha1"]
+
+
+def test_nothing_is_attached_before_the_minimum_is_reached() -> None:
+    world = World(service(scaling={"min": 0, "max": 3}))
+    world.settle()
+    world.gateway_becomes(available=True)
+    world.edit(scaling={"min": 2, "max": 3})
+    world.run_decorator()
+    assert not world.writes[-1].endswith("annotations")
+    world.settle()
+    assert replicas(world) == 2
+    assert world.scaled_object()["spec"]["minReplicaCount"] == 2
+
+
+def test_the_scaled_object_waits_until_the_composite_has_let_go() -> None:
+    world = World()
+    world.settle()
+    world.gateway_becomes(available=True)
+    world.run_decorator()
+    assert names.AUTOSCALING in world.parent["metadata"]["annotations"]
+    assert not world.attached["ScaledObject.keda.sh/v1alpha1"]
+    world.run_decorator()
+    assert not world.attached["ScaledObject.keda.sh/v1alpha1"]
+    world.run_composite()
+    assert is_kedas(world)
+    world.run_decorator()
+    assert world.scaled_object()
+
+
+def test_the_annotation_alone_hands_over_even_where_the_mark_was_not_seen_yet() -> None:
+    """A Composite that reads an old Deployment still must not lower what KEDA set."""
+    world = serving(World(), replicas=3)
+    del world.deployment("backend")["metadata"]["annotations"][names.REPLICAS_OWNER]
+    world.run_composite()
+    assert replicas(world) == 3
+    assert is_kedas(world)
+
+
+def test_after_the_hand_over_every_number_of_kedas_is_echoed() -> None:
+    world = serving(World())
+    for number in (1, 3, 0, 2, 0, 1):
+        world.scale(number)
+        world.settle()
+        assert replicas(world) == number
+
+
+def test_an_edited_minimum_is_kedas_business_after_the_hand_over() -> None:
+    world = serving(World())
+    world.edit(scaling={"min": 2, "max": 4})
+    world.settle()
+    assert replicas(world) == 1
+    assert world.scaled_object()["spec"]["minReplicaCount"] == 2
+    assert world.scaled_object()["spec"]["maxReplicaCount"] == 4
+
+
+def test_the_number_stays_kedas_when_annotation_and_scaled_object_are_gone() -> None:
+    world = serving(World(), replicas=2)
+    world.parent["metadata"]["annotations"] = {}
+    world.attached["ScaledObject.keda.sh/v1alpha1"].clear()
+    world.run_composite()
+    assert replicas(world) == 2
+    assert is_kedas(world)
+
+
+def test_the_mark_is_put_back_where_somebody_removed_it() -> None:
+    world = serving(World(), replicas=2)
+    world.parent["metadata"]["annotations"] = {}
+    del world.deployment("backend")["metadata"]["annotations"][names.REPLICAS_OWNER]
+    world.run_composite()
+    assert replicas(world) == 2
+    assert is_kedas(world)
+
+
+def test_a_removed_annotation_is_put_back_and_changes_nothing_else() -> None:
+    world = serving(World(), replicas=2)
+    world.parent["metadata"]["annotations"] = {}
+    assert set(world.settle()) <= {"annotations", "status"}
+    assert replicas(world) == 2
+
+
+def test_a_deleted_scaled_object_comes_back_without_a_change_of_replicas() -> None:
+    world = serving(World(), replicas=2)
+    world.attached["ScaledObject.keda.sh/v1alpha1"].clear()
+    world.settle()
+    assert world.scaled_object()
+    assert replicas(world) == 2
+
+
+def test_a_raised_minimum_does_not_keep_a_lost_scaled_object_away() -> None:
+    """Handed over, the Composite no longer follows `min`: only KEDA can reach it."""
+    world = serving(World(), replicas=0)
+    world.attached["ScaledObject.keda.sh/v1alpha1"].clear()
+    world.edit(scaling={"min": 2, "max": 3})
+    world.settle()
+    assert world.scaled_object()["spec"]["minReplicaCount"] == 2
+
+
+def test_a_backend_that_was_deleted_is_made_with_the_minimum_and_stays_kedas() -> None:
+    world = serving(World(), replicas=2)
+    del world.owned["Deployment.apps/v1"]["ns/m-backend"]
+    world.run_composite()
+    assert replicas(world) == 0
+    assert is_kedas(world)
+
+
+def test_minimum_two_works_without_keda_and_survives_its_late_install() -> None:
+    world = World(service(scaling={"min": 2, "max": 4}))
+    world.run_composite()
+    world.gateway_becomes(available=True)
+    world.scale(2, ready=2)
+    world.run_composite()
+    assert world.ready() == ("Ready", "True", "Available")
+    assert world.condition("AutoscalingReady")["reason"] == "AutoscalerMissing"
+    world.settle()  # KEDA is installed: the Decorator runs for the first time.
+    assert replicas(world) == 2
+    assert world.scaled_object()["spec"]["minReplicaCount"] == 2
+
+
+def test_a_gateway_outage_leaves_the_scaled_object_byte_for_byte() -> None:
+    world = serving(World())
+    before = world.ask_decorator()
+    world.pass_time(60)
+    world.gateway_becomes(available=False)
+    assert world.ask_decorator() == before
+
+
+def test_an_edit_waits_for_the_scaler_that_answers_for_it() -> None:
+    world = serving(World())
+    world.gateway_becomes(available=False)
+    world.edit(scaling={"max": 7})
+    world.settle()
+    assert world.scaled_object()["spec"]["maxReplicaCount"] == 1
+    world.gateway_becomes(available=True)
+    world.settle()
+    assert world.scaled_object()["spec"]["maxReplicaCount"] == 7
+
+
+def test_keda_looks_again_after_an_outage() -> None:
+    world = serving(World())
+    before = world.scaled_object()["spec"]["triggers"][0]["metadata"]["availableSince"]
+    world.pass_time(60)
+    world.gateway_becomes(available=False)
+    world.settle()
+    world.gateway_becomes(available=True)
+    world.settle()
+    after = world.scaled_object()["spec"]["triggers"][0]["metadata"]["availableSince"]
+    assert after != before
+
+
+def test_keda_looks_again_after_an_outage_under_a_mistake() -> None:
+    world = serving(World())
+    before: Obj = world.scaled_object()["spec"]
+    world.edit(scaling={"min": 9}, typo=1)
+    world.pass_time(60)
+    world.gateway_becomes(available=True)
+    world.settle()
+    after = world.scaled_object()["spec"]
+    (trigger,) = after["triggers"]
+    assert trigger["metadata"]["availableSince"] == "2026-06-01T12:01:00Z"
+    (old,) = before["triggers"]
+    trigger["metadata"]["availableSince"] = old["metadata"]["availableSince"]
+    assert after == before
+
+
+def test_the_scaled_object_of_a_stranger_is_left_alone() -> None:
+    world = World()
+    stranger = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "m", "namespace": "ns", "uid": "x"},
+    }
+    world.foreign.append(stranger)
+    world.settle()
+    world.gateway_becomes(available=True)
+    world.settle()
+    assert world.condition("AutoscalingReady")["reason"] == "ChildNameTaken"
+    assert names.REPLICAS_OWNER not in world.deployment("backend")["metadata"]["annotations"]
+    world.foreign.clear()
+    world.settle()
+    assert world.scaled_object()
+    assert is_kedas(world)
+
+
+def test_the_scaled_object_says_what_the_service_says() -> None:
+    world = World(
+        service(scaling={"min": 1, "max": 4, "target": 7, "scaleDownStabilization": "90s"}),
+        example("runtime"),
+    )
+    world.run_composite()
+    world.gateway_becomes(available=True)
+    world.settle()
+    spec = world.scaled_object()["spec"]
+    assert spec == {
+        "advanced": {
+            "horizontalPodAutoscalerConfig": {
+                "behavior": {"scaleDown": {"stabilizationWindowSeconds": 90}}
+            }
+        },
+        "cooldownPeriod": 90,
+        "initialCooldownPeriod": 90,
+        "maxReplicaCount": 4,
+        "minReplicaCount": 1,
+        "pollingInterval": 10,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "m-backend"},
+        "triggers": [
+            {
+                "metadata": {
+                    "availableSince": "2026-06-01T12:00:00Z",
+                    "scalerAddress": "m-scaler.ns.svc:9090",
+                    "target": "7",
+                },
+                "type": "external-push",
+            }
+        ],
+    }
+    assert world.scaled_object()["metadata"]["labels"]["scaledobject.keda.sh/name"] == "m"

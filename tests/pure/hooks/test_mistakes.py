@@ -1,0 +1,324 @@
+"""A user's mistake never deletes or changes anything (rules 1, 4 and 6)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hooks import wire
+from hooks.llmservice import names
+from hooks.llmservice.sync import sync
+from tests.pure.hooks.world import NOON, SETTINGS, Obj, World, service, serving
+
+MISTAKES: dict[str, dict[str, Any]] = {
+    "unknown field": {"scalin": {}},
+    "bad uri": {"model": {"source": {"uri": "hf://nobody"}}},
+    "s3": {"model": {"source": {"uri": "s3://bucket/key"}}},
+    "no runtime of that name": {"runtime": {"name": "missing"}},
+    "no runtime at all": {"runtime": {}},
+    "minimum over maximum": {"scaling": {"min": 9, "max": 2}},
+    "bad duration": {"scaling": {"drainTimeout": "soon"}},
+    "catalog": {"model": {"catalogRef": "x"}},
+    "fraction": {"resources": {"fraction": {"memory": "1Gi"}}},
+    "kvCacheUtil": {"scaling": {"metric": "kvCacheUtil"}},
+    "tls": {
+        "scaling": {
+            "externalScaler": {"tls": {"serverSecretName": "s", "authenticationRef": {"name": "a"}}}
+        }
+    },
+    "baked image": {"cache": {"strategy": "BakedImage"}},
+    "host path": {"cache": {"strategy": "HostPath"}},
+    "prewarm": {"cache": {"strategy": "NodeLocalPVC", "prewarm": True}},
+    "authentication": {"endpoint": {"authentication": {"secretRef": {"name": "s", "key": "k"}}}},
+    "revision without staging": {"model": {"source": {"uri": "hf://org/name@main"}}},
+    "secret for a hub": {"model": {"source": {"uri": "hf://o/n", "secretRef": {"name": "s"}}}},
+}
+EACH_MISTAKE = pytest.mark.parametrize("mistake", MISTAKES.values(), ids=list(MISTAKES))
+
+
+def children(world: World) -> Obj:
+    copied: Obj = json.loads(json.dumps(world.owned | world.attached))
+    return copied
+
+
+@EACH_MISTAKE
+def test_a_mistake_changes_no_child_of_a_serving_model(mistake: dict[str, Any]) -> None:
+    world = serving(World(service(scaling={"min": 2, "max": 3})), replicas=2)
+    before = children(world)
+    world.edit(**mistake)
+    assert set(world.settle()) == {"status"}
+    assert children(world) == before
+    phase, ready, _ = world.ready()
+    assert (phase, ready) == ("Ready", "False")
+    assert world.condition("Ready")["message"]
+
+
+@EACH_MISTAKE
+def test_kedas_number_survives_a_mistake(mistake: dict[str, Any]) -> None:
+    world = serving(World())
+    world.edit(**mistake)
+    for number in (3, 0, 1):
+        world.scale(number)
+        world.settle()
+        assert world.deployment("backend")["spec"]["replicas"] == number
+
+
+@EACH_MISTAKE
+def test_a_new_service_with_a_mistake_makes_nothing(mistake: dict[str, Any]) -> None:
+    world = World(service(**mistake))
+    assert world.settle() == ["status"]
+
+
+@EACH_MISTAKE
+def test_a_repaired_mistake_leaves_no_trace(mistake: dict[str, Any]) -> None:
+    world = serving(World())
+    before, spec = children(world), dict(world.parent["spec"])
+    world.edit(**mistake)
+    world.settle()
+    world.parent["spec"] = spec
+    world.parent["metadata"]["generation"] += 1
+    world.settle()
+    assert children(world) == before
+    assert world.ready() == ("Ready", "True", "Available")
+
+
+def test_without_keda_a_mistake_keeps_what_somebody_scaled() -> None:
+    world = World(service(scaling={"min": 2, "max": 3}))
+    world.run_composite()
+    world.gateway_becomes(available=True)
+    world.scale(3, ready=3)
+    world.edit(typo=1)
+    world.run_composite()
+    assert world.deployment("backend")["spec"]["replicas"] == 3
+
+
+def test_a_deleted_runtime_changes_nothing_and_stays_named() -> None:
+    world = serving(World())
+    before = children(world)
+    world.runtimes.clear()
+    world.settle()
+    assert children(world) == before
+    assert world.ready() == ("Ready", "False", "RuntimeNotFound")
+    assert world.parent["status"]["resolvedRuntime"] == "echo"
+
+
+def test_a_broken_runtime_changes_nothing_and_is_quoted() -> None:
+    world = serving(World())
+    before = children(world)
+    world.runtimes[0]["spec"]["container"]["args"] = ["{{ messages }}"]
+    world.settle()
+    assert children(world) == before
+    assert world.ready()[2] == "RuntimeInvalid"
+    assert "'{{ messages }}'" in world.condition("Ready")["message"]
+
+
+def test_a_missing_runtime_that_comes_later_is_used_without_an_edit() -> None:
+    world = World()
+    runtimes, world.runtimes = world.runtimes, []
+    world.settle()
+    assert world.ready() == ("Pending", "False", "RuntimeNotFound")
+    world.runtimes = runtimes
+    world.settle()
+    assert world.deployment("backend")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("a" * 55, "must have at most 54 characters"),
+        ("1a", "a letter first"),
+        ("a.b", "lower-case letters, digits and dashes only"),
+        ("a-", "no dash last"),
+        ("größe", "lower-case letters"),
+    ],
+)
+def test_a_name_that_fits_no_child_is_explained(name: str, sentence: str) -> None:
+    world = World()
+    world.parent["metadata"]["name"] = name
+    answer = world.ask_composite()
+    assert answer["children"] == []
+    (ready,) = (c for c in answer["status"]["conditions"] if c["type"] == "Ready")
+    assert ready["reason"] == "NameInvalid"
+    assert sentence in ready["message"]
+
+
+@pytest.mark.parametrize("value", ["", "0", "two", "1.5", "-1"])
+def test_a_bad_gateway_replicas_annotation_is_a_mistake(value: str) -> None:
+    world = serving(World())
+    world.parent["metadata"]["annotations"][names.GATEWAY_REPLICAS] = value
+    assert set(world.settle()) == {"status"}
+    assert world.ready()[2] == "SpecInvalid"
+
+
+def test_more_than_one_gateway_replica_is_said_to_be_missing() -> None:
+    world = serving(World())
+    world.parent["metadata"]["annotations"][names.GATEWAY_REPLICAS] = "2"
+    assert set(world.settle()) == {"status"}
+    assert world.ready()[2] == "NotImplemented"
+
+
+# --- Runtimes -------------------------------------------------------------------------------------
+
+
+def runtime(world: World, name: str, *, vendor: str = "nvidia", priority: int = 0) -> Obj:
+    made: Obj = json.loads(json.dumps(world.runtimes[0]))
+    made["metadata"]["name"] = name
+    made["spec"] |= {"vendor": vendor, "priority": priority}
+    return made
+
+
+def test_a_selector_takes_the_first_vendor_that_has_a_usable_runtime() -> None:
+    world = World(service(runtime={"selector": {"vendor": ["ascend", "nvidia"]}}))
+    broken = runtime(world, "broken", vendor="ascend")
+    broken["spec"]["container"] = {}
+    world.runtimes.append(broken)
+    world.settle()
+    assert world.parent["status"]["resolvedRuntime"] == "echo"
+    world.runtimes.append(runtime(world, "npu", vendor="ascend"))
+    world.settle()
+    assert world.parent["status"]["resolvedRuntime"] == "npu"
+
+
+def test_a_selector_takes_the_highest_priority_and_names_a_tie() -> None:
+    world = World(service(runtime={"selector": {"vendor": ["nvidia"]}}))
+    world.runtimes.append(runtime(world, "better", priority=5))
+    world.settle()
+    assert world.parent["status"]["resolvedRuntime"] == "better"
+    world.runtimes.append(runtime(world, "equal", priority=5))
+    assert set(world.settle()) == {"status"}
+    assert world.ready()[2] == "RuntimeAmbiguous"
+    assert "better, equal" in world.condition("Ready")["message"]
+
+
+def test_a_selector_without_any_runtime_says_so() -> None:
+    world = World(service(runtime={"selector": {"vendor": ["ascend"]}}))
+    world.settle()
+    assert world.ready()[2] == "RuntimeNotFound"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "sentence"),
+    [
+        (names.ACCELERATOR, "some", "the only value is 'none'"),
+        (names.INFERENCE_PATHS, "/a, b", "'b' is no path"),
+        (names.IDLE_TIMEOUT, "soon", "'soon' is not a duration"),
+        (names.FIRST_BYTE_TIMEOUT, "0s", "must be more than zero"),
+    ],
+)
+def test_a_bad_annotation_of_a_runtime_is_quoted(
+    annotation: str, value: str, sentence: str
+) -> None:
+    world = World()
+    world.runtimes[0]["metadata"]["annotations"][annotation] = value
+    world.settle()
+    assert world.ready()[2] == "RuntimeInvalid"
+    assert sentence in world.condition("Ready")["message"]
+
+
+def test_a_metrics_port_that_the_container_does_not_have_is_refused() -> None:
+    world = World()
+    world.runtimes[0]["spec"]["metrics"]["port"] = "metrics"
+    world.settle()
+    assert "'metrics' is no port of the container" in world.condition("Ready")["message"]
+
+
+# --- Names that are taken -------------------------------------------------------------------------
+
+
+def stranger(kind: str, name: str, api_version: str = "v1", owner: Obj | None = None) -> Obj:
+    metadata: Obj = {"name": name, "namespace": "ns", "uid": "x"}
+    if owner is not None:
+        metadata["ownerReferences"] = [{"controller": True, **owner}]
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def test_a_strangers_service_is_left_alone_and_named() -> None:
+    world = World()
+    world.foreign.append(stranger("Service", "m"))
+    world.settle()
+    assert "Create Service ns/m" not in world.writes
+    assert world.ready() == ("Degraded", "False", "ChildNameTaken")
+    assert "Service m" in world.condition("Degraded")["message"]
+    world.foreign.clear()
+    world.settle()
+    assert "Create Service ns/m" in world.writes
+
+
+def test_a_serving_model_behind_a_strangers_service_is_not_called_ready() -> None:
+    world = serving(World())
+    del world.owned["Service.v1"]["ns/m"]
+    world.foreign.append(stranger("Service", "m"))
+    world.settle()
+    assert world.ready() == ("Degraded", "False", "ChildNameTaken")
+
+
+def test_the_children_of_an_earlier_namesake_are_waited_for() -> None:
+    world = World()
+    owner = {"kind": "LLMService", "name": "m", "uid": "uid-of-the-earlier-m"}
+    world.foreign.append(stranger("Deployment", "m-gateway", "apps/v1", owner))
+    world.settle()
+    assert world.ready() == ("Pending", "False", "GatewayStarting")
+    assert "earlier service of this name" in world.condition("Ready")["message"]
+
+
+def test_an_object_of_ours_that_is_not_claimed_yet_keeps_its_number() -> None:
+    world = serving(World(), replicas=2)
+    request = world.composite_request()
+    del request["children"]["Deployment.apps/v1"]["ns/m-backend"]
+    answer = wire.dump(sync(wire.load(wire.CompositeRequest, request), settings=SETTINGS, now=NOON))
+    (backend,) = (
+        child
+        for child in answer["children"]
+        if child["kind"] == "Deployment" and child["metadata"]["name"] == "m-backend"
+    )
+    assert backend["spec"]["replicas"] == 2
+
+
+# --- Storage --------------------------------------------------------------------------------------
+
+CACHED = {"cache": {"strategy": "NodeLocalPVC", "size": "10Gi", "storageClassName": "fast"}}
+
+
+def test_a_claim_is_made_once_with_a_hash_of_what_was_asked_for() -> None:
+    world = World(service(**CACHED))
+    world.settle()
+    claim = world.owned["PersistentVolumeClaim.v1"]["ns/m-cache"]
+    assert claim["spec"] == {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "10Gi"}},
+        "storageClassName": "fast",
+    }
+    assert names.SPEC_HASH in claim["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"size": "20Gi"}, {"storageClassName": "slow"}, {"strategy": "SharedPVC"}],
+    ids=["size", "class", "strategy"],
+)
+def test_another_claim_is_refused_and_says_what_to_delete(change: dict[str, str]) -> None:
+    world = serving(World(service(**CACHED)))
+    before = children(world)
+    world.edit(cache=CACHED["cache"] | change)
+    assert set(world.settle()) == {"status"}
+    assert children(world) == before
+    assert world.ready()[2] == "CacheSpecChanged"
+    assert "kubectl delete pvc m-cache" in world.condition("Ready")["message"]
+
+
+def test_another_spelling_of_the_size_is_the_same_claim() -> None:
+    world = serving(World(service(**CACHED)))
+    world.edit(cache=CACHED["cache"] | {"size": "10240Mi"})
+    assert world.settle() == ["status"]
+    assert world.ready()[2] == "Available"
+
+
+def test_a_claim_stays_when_the_spec_no_longer_asks_for_it() -> None:
+    world = serving(World(service(**CACHED)))
+    claim = dict(world.owned["PersistentVolumeClaim.v1"])
+    world.edit(cache={"strategy": "None"})
+    world.settle()
+    assert world.owned["PersistentVolumeClaim.v1"] == claim
+    assert world.ready()[2] == "Available"

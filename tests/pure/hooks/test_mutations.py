@@ -1,0 +1,208 @@
+"""Any node of any fixture dropped, nulled, retyped or extended: what must hold all the same.
+
+- The answer is 200 or 400, never 500, and 400 says why.
+- No child is fewer than before.
+- KEDA's number stays.
+- A user's edit comes to rest: the second sync of its result writes nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hooks.app import create_app
+from hooks.k8s import objects
+from hooks.llmservice import names
+from tests.cluster.standin import plan
+from tests.pure.hooks import golden
+from tests.pure.hooks.world import COMPOSITE_KINDS, SETTINGS, Obj
+
+Path = tuple[str | int, ...]
+
+# Metacontroller's memory is JSON within a string; it is mutated inside as well.
+INSIDE = "(decoded)"
+
+VALUES: list[Any] = [
+    None, "", "x", "10s", "{{ x }}", "\ud800", "a" * 3000, 0, -1, 1, 2**40, 10**400, 1.5, True,
+    [], [None], ["x"], [[]], {}, {"x": 1}, {"name": "x"},
+]  # fmt: skip
+
+CASES = {case: golden.request(case) for case in golden.cases()}
+
+
+def nodes(value: Any, path: Path = ()) -> Iterator[Path]:
+    """The paths of every node within ``value``."""
+    yield path
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from nodes(item, (*path, key))
+            if key == objects.LAST_APPLIED:
+                yield from nodes(json.loads(item), (*path, key, INSIDE))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from nodes(item, (*path, index))
+
+
+PATHS = {case: [path for path in nodes(body) if path] for case, body in CASES.items()}
+# Another name or namespace is another service.
+IDENTITY = {
+    (root, "metadata", field) for root in ("parent", "object") for field in ("name", "namespace")
+}
+
+
+@st.composite
+def mutations(draw: st.DrawFn) -> tuple[str, Path, str, Any]:
+    case = draw(st.sampled_from(sorted(CASES)))
+    path = draw(st.sampled_from(PATHS[case]))
+    kind = draw(st.sampled_from(["drop", "set", "extend"]))
+    return case, path, kind, draw(st.sampled_from(VALUES))
+
+
+def mutate(value: Any, path: Path, kind: str, new: Any) -> Any:
+    """``value``, mutated at ``path``; the value itself is left alone."""
+    step, rest = path[0], path[1:]
+    if step == INSIDE:
+        return json.dumps(mutate(json.loads(value), rest, kind, new) if rest else new)
+    changed = copy.copy(value)
+    if rest:
+        changed[step] = mutate(value[step], rest, kind, new)
+    elif kind == "drop":
+        del changed[step]
+    elif kind == "set":
+        changed[step] = new
+    elif isinstance(value[step], dict):
+        changed[step] = {**value[step], "extra": new}
+    elif isinstance(value[step], list):
+        changed[step] = [*value[step], new]
+    else:
+        changed[step] = new
+    return changed
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    return create_app(SETTINGS).test_client()
+
+
+@given(mutations())
+@settings(max_examples=2000, deadline=None)
+def test_what_must_hold_holds(client: Any, mutation: tuple[str, Path, str, Any]) -> None:
+    case, path, kind, new = mutation
+    body = mutate(CASES[case], path, kind, new)
+    hook = "/autoscaling" if "object" in CASES[case] else "/llmservice"
+    answer = client.post(f"{hook}/sync", data=json.dumps(body))
+    assert answer.status_code in (200, 400)
+    if answer.status_code == 400:
+        assert answer.json["error"]
+        return
+    if path in IDENTITY:
+        return
+    observed = body["children" if "parent" in body else "attachments"]
+    told = answer.json["children" if "parent" in body else "attachments"]
+    before = golden.answer(CASES[case])
+    assert not (keys(before) & observed_keys(observed)) - {key(child) for child in told}
+    if "parent" in body:
+        check_number(body, told, path)
+    parent = body["parent"] if "parent" in body else body["object"]
+    asked = client.post(f"{hook}/customize", data=json.dumps({"parent": parent}))
+    assert asked.status_code == 200
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_users_edit_comes_to_rest(data: st.DataObject) -> None:
+    case = data.draw(st.sampled_from([c for c, body in CASES.items() if "parent" in body]))
+    edits = [p for p in PATHS[case] if p[:2] == ("parent", "spec")]
+    path = data.draw(st.sampled_from(edits))
+    kind = data.draw(st.sampled_from(["drop", "set", "extend"]))
+    body = mutate(CASES[case], path, kind, data.draw(st.sampled_from(VALUES)))
+    if not isinstance(body["parent"].get("spec", {}), dict):
+        return
+    first = golden.answer(body)
+    world = applied(body, first)
+    second = golden.answer(world)
+    assert actions(world, second) == []
+    assert second["status"] == first["status"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"x"',
+        b"null",
+        b"\xff",
+        b"{}",
+        b'{"parent": 1}',
+        b"1" * 5000,
+        b'{"parent": {"metadata": {"name": "m", "namespace": ""}}, "children": {}, "related": {}}',
+        b'{"parent": NaN}',
+        b"[" * 100_000,
+        b'{"object": ' * 2000,
+    ],
+)
+@pytest.mark.parametrize(
+    "path",
+    ["/llmservice/sync", "/llmservice/customize", "/autoscaling/sync", "/autoscaling/customize"],
+)
+def test_what_is_no_hook_request_is_refused_with_a_reason(
+    client: Any, path: str, body: bytes
+) -> None:
+    answer = client.post(path, data=body)
+    assert answer.status_code == 400
+    assert answer.json["error"]
+
+
+def key(child: Obj) -> tuple[str, str]:
+    return objects.group_key(child), objects.object_key(child)
+
+
+def keys(answer: Obj) -> set[tuple[str, str]]:
+    return {key(child) for child in [*answer.get("children", []), *answer.get("attachments", [])]}
+
+
+def observed_keys(groups: dict[str, dict[str, Obj]]) -> set[tuple[str, str]]:
+    return {(group, name) for group, members in groups.items() for name in members}
+
+
+def check_number(body: Obj, told: list[Obj], path: Path) -> None:
+    """Where KEDA owned the number before the mutation, it is still answered."""
+    observed = body["children"].get(names.DEPLOYMENTS, {}).get("ns/m-backend")
+    number = objects.number(observed, "spec", "replicas")
+    spec = objects.dig(body, "parent", "spec")
+    annotated = objects.annotation(body["parent"], names.AUTOSCALING) is not None
+    if number is None or not annotated or spec is None:
+        return
+    (backend,) = (child for child in told if key(child) == (names.DEPLOYMENTS, "ns/m-backend"))
+    assert backend["spec"]["replicas"] == number
+
+
+def actions(body: Obj, answer: Obj) -> list[plan.Action]:
+    """What Metacontroller would write."""
+    observed = [obj for members in body["children"].values() for obj in members.values()]
+    uid = body["parent"]["metadata"]["uid"]
+    wanted = [plan.labelled(child, {"controller-uid": uid}) for child in answer["children"]]
+    return plan.children(body["parent"], observed, wanted, COMPOSITE_KINDS)
+
+
+def applied(body: Obj, answer: Obj) -> Obj:
+    """The world after Metacontroller has applied the answer."""
+    world = copy.deepcopy(body)
+    for action in actions(body, answer):
+        group, name = key(action.obj)
+        if isinstance(action, plan.Delete):
+            del world["children"][group][name]
+        else:
+            world["children"].setdefault(group, {})[name] = action.obj
+    generation = objects.number(body, "parent", "metadata", "generation")
+    world["parent"]["status"] = answer["status"] | {"observedGeneration": generation}
+    return world
