@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument(
         "--port",
-        type=int,
+        type=_port,
         default=8080,
         help="of the first endpoint; the next one gets the next port (default: %(default)s)",
     )
@@ -59,3 +59,13 @@ def _parser() -> argparse.ArgumentParser:
         help="keep the logs of gateways and engines here (default: gone with the run)",
     )
     return parser
+
+
+def _port(text: str) -> int:
+    try:
+        port = int(text)
+    except ValueError:
+        port = 0
+    if not 1 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{text}: expected 1..65535")
+    return port

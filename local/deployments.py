@@ -2,7 +2,7 @@
 
 import asyncio
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hooks.k8s.objects import Object
 from local import kubelet, pods, processes
@@ -35,10 +35,9 @@ class Replicas:
         staying = [replica for replica in self.all if replica.seen.ending_since is None]
         for _ in range(wanted - len(staying)):
             self._start()
-        # As the Deployment controller: not ready before ready, young before old.
-        staying.sort(key=lambda one: (one.seen.ready, -one.seen.created_at.timestamp()))
-        for replica in staying[: max(0, len(staying) - wanted)]:
-            replica.end()
+        doomed = first_to_end([replica.seen for replica in staying])
+        for seen in doomed[: max(0, len(staying) - wanted)]:
+            next(replica for replica in staying if replica.seen is seen).end()
 
     async def stop(self) -> None:
         """End all in a hurry; when this returns nothing runs."""
@@ -60,6 +59,11 @@ class Replicas:
         del self._living[living]
         self._changed()
         living.result()  # A failure in here is a bug; the event loop reports it.
+
+
+def first_to_end(seen: Iterable[pods.Replica]) -> list[pods.Replica]:
+    """As the Deployment controller chooses: not ready before ready, young before old."""
+    return sorted(seen, key=lambda one: (one.ready, -one.created_at.timestamp()))
 
 
 def observed(

@@ -63,11 +63,19 @@ def key(document: Document) -> str:
 
 
 def placed(document: Document, sentence: str) -> str:
-    """``field: what is wrong`` with the field's file and line before it."""
-    field, colon, fault = sentence.partition(": ")
-    if not colon or " " in field:
+    """A sentence about the document, after the file and line of the field that it names."""
+    named = _FIELD.search(sentence)
+    if named is None:
         return f"{document.place('spec')}: {sentence}"
-    return f"{document.place(field)}: {fault}"
+    place = document.place(named.group())
+    rest = sentence[named.end() :]
+    if named.start() == 0 and rest.startswith(": "):
+        return f"{place}{rest}"
+    return f"{place}: {sentence}"
+
+
+# As the hooks write fields in their sentences.
+_FIELD = re.compile(r"\b(spec|metadata)(\.\w+|\[\d+\])+")
 
 
 def _problems(document: Document) -> list[str]:

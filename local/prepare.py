@@ -67,7 +67,7 @@ def prepare(
     backend = world.deployment(names.backend(service))
     gateway = world.deployment(names.gateway(service))
     if backend is None or gateway is None:
-        raise Usage(manifests.placed(document, _why_not(world.parent)))
+        raise Usage(_why_not(document, known, world.parent))
     found = _runtime(world.parent, known)
     return Prepared(
         document=document,
@@ -87,10 +87,15 @@ def prepare(
     )
 
 
-def _why_not(parent: Object) -> str:
+def _why_not(document: Document, known: manifests.Manifests, parent: Object) -> str:
     """Why nothing was rendered, in the words of the service's own status."""
     ready = objects.condition(parent, "Ready")
-    return objects.text(ready, "message") or objects.text(ready, "reason")
+    message = objects.text(ready, "message") or objects.text(ready, "reason")
+    for found in known.runtimes:
+        about = f"{manifests.RUNTIME} {manifests.key(found)}: "
+        if message.startswith(about):
+            return manifests.placed(found, message.removeprefix(about))
+    return manifests.placed(document, message)
 
 
 def _runtime(parent: Object, known: manifests.Manifests) -> Document:

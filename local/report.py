@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import json
+from pathlib import Path
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,15 +46,15 @@ def _outline(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def introduction(endpoint: str, model: str | None) -> str:
-    """The endpoint, and a call to paste."""
+def introduction(endpoint: str, model: str | None, logs: Path) -> str:
+    """The endpoint, a call to paste, and where to look when it fails."""
     body = {
         **({"model": model} if model else {}),
         "messages": [{"role": "user", "content": "Hello"}],
         "stream": True,
     }
     return (
-        f"\n  {endpoint} takes requests. Try:\n"
+        f"\n  {endpoint} takes requests; logs are in {logs}. Try:\n"
         f"  curl -N {endpoint}/chat/completions -H 'Content-Type: application/json' "
         f"-d '{json.dumps(body)}'\n"
     )

@@ -85,7 +85,8 @@ class Run:
             )
         if service.is_ready and key not in self._introduced and not self._as_json:
             self._introduced.add(key)
-            self._print(report.introduction(service.endpoint, service.prepared.served_model))
+            model = service.prepared.served_model
+            self._print(report.introduction(service.endpoint, model, self._machine.logs))
         if all(each.failure for each in self._services):
             self._over.set()
 

@@ -1,0 +1,123 @@
+"""openai-python through ``noctaya up``: from zero, and back to it."""
+
+import threading
+import time
+
+import pytest
+
+from engine.echo import PREFACE
+from tests.process.local.conftest import Manifests, Start, Up
+
+# A gateway that is younger than this keeps a backend that is up, lest it zero one that serves
+# streams through the gateway before it.
+YOUTH_SECONDS = 60
+# The example's engine leaves within: its cooldown, KEDA's polling period, ten quiet seconds of
+# drain. On a busy machine twice that.
+SLEEP_SECONDS = 2 * (2 + 10 + 10)
+
+
+def ask(up: Up, *, stream: bool) -> str:
+    if not stream:
+        answer = up.client.chat.completions.create(
+            model="echo", messages=[{"role": "user", "content": "Hello"}]
+        )
+        return answer.choices[0].message.content or ""
+    chunks = up.client.chat.completions.create(
+        model="echo", messages=[{"role": "user", "content": "Hello"}], stream=True
+    )
+    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+
+
+def test_three_rounds_from_zero_and_the_engine_is_gone_after_each(
+    up: Start, manifests: Manifests
+) -> None:
+    manifests.scaling["scaleDownStabilization"] = "2s"
+    running = up(manifests.write())
+    running.wait_until_it_sleeps()
+    for number in range(3):
+        assert running.engines() == []
+        told = len(running.lines())
+        assert ask(running, stream=number % 2 == 0) == f"{PREFACE} Hello"
+        assert ask(running, stream=number % 2 == 1) == f"{PREFACE} Hello"
+        assert len(running.engines()) == 1
+        running.wait_for(lambda line: line["phase"] == "Ready", after=told, seconds=10)
+        running.wait_until_it_sleeps(after=told, seconds=YOUTH_SECONDS + SLEEP_SECONDS)
+        deadline = time.monotonic() + SLEEP_SECONDS
+        while running.engines():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_replicas_follow_the_demand_up_to_max(up: Start, manifests: Manifests) -> None:
+    manifests.scaling.update(max=2, target=1)
+    manifests.command("noctaya-echo", "--tokens-per-second", "5")
+    running = up(manifests.write())
+    running.wait_until_it_sleeps()
+
+    def long() -> None:
+        body = {"ignore_eos": True, "max_tokens": 200}
+        running.client.completions.create(model="echo", prompt="Hello", extra_body=body)
+
+    threads = [threading.Thread(target=long) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    two = running.wait_for(lambda line: line["replicas"] == 2, seconds=60)
+    assert two["running"] == 4
+    assert len(running.engines()) == 2
+    for thread in threads:
+        thread.join()
+
+
+def test_min_keeps_replicas_without_a_request(up: Start, manifests: Manifests) -> None:
+    manifests.scaling["min"] = 1
+    running = up(manifests.write())
+    ready = running.wait_for(lambda line: line["replicas"] == 1, seconds=30)
+    assert ready["waiting"] == ready["running"] == 0
+
+
+def test_a_request_that_runs_when_its_replica_is_drained_is_finished(
+    up: Start, manifests: Manifests
+) -> None:
+    """The stream is the only demand; a second replica's end must not cut what the first serves."""
+    manifests.scaling["scaleDownStabilization"] = "1s"
+    manifests.command("noctaya-echo", "--tokens-per-second", "2")
+    running = up(manifests.write())
+    running.wait_until_it_sleeps()
+    body = {"ignore_eos": True, "max_tokens": 30}
+    answer = running.client.completions.create(model="echo", prompt="Hello", extra_body=body)
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 30
+
+
+@pytest.mark.parametrize("mode", ["text", "json"])
+def test_what_it_reports_of_a_cold_request(up: Start, manifests: Manifests, mode: str) -> None:
+    manifests.command("noctaya-echo", "--load-seconds", "1", "--tokens-per-second", "20")
+    running = up(manifests.write(), flags=("-o", mode))
+    deadline = time.monotonic() + 30
+    while "ScaledToZero" not in running.out.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    ask(running, stream=True)
+    time.sleep(0.5)
+    text = running.out.read_text()
+    for word in ("ScaledToZero", "ModelLoading", "Available"):
+        assert word in text
+    if mode == "text":
+        assert f"curl -N {running.url}/chat/completions" in text
+        assert "1 waiting, 0 running" in text
+        assert "0 waiting, 1 running" in text
+        return
+    line = running.lines()[-1]
+    message = line.pop("message")
+    assert message
+    assert line == {
+        "service": "echo",
+        "namespace": "default",
+        "phase": "Ready",
+        "reason": "Available",
+        "replicas": 1,
+        "waiting": 0,
+        "running": 0,
+        "endpoint": running.url,
+    }

@@ -1,0 +1,31 @@
+"""The engine's command line."""
+
+import pytest
+
+from local import command
+
+
+def test_variables_are_expanded_as_the_kubelet_does() -> None:
+    words = ["--port=$(PORT)", "$(HOST):$(PORT)", "$(UNSET)", "$$(PORT)", "$HOME", "a$"]
+    assert command.expand(words, {"PORT": "1", "HOST": "h"}) == [
+        "--port=1",
+        "h:1",
+        "$(UNSET)",
+        "$(PORT)",
+        "$HOME",
+        "a$",
+    ]
+
+
+def test_a_value_is_not_expanded_again() -> None:
+    assert command.expand(["$(A)"], {"A": "$(B)", "B": "b"}) == ["$(B)"]
+
+
+def test_the_annotation_is_an_array_of_words() -> None:
+    assert command.parse('["vllm", "serve"]') == ["vllm", "serve"]
+
+
+@pytest.mark.parametrize("text", ["vllm serve", '"vllm"', '["vllm", 1]', "[]", '[""]', "{}"])
+def test_anything_else_says_what_was_expected(text: str) -> None:
+    with pytest.raises(ValueError, match=r'expected a JSON array of strings like \["noctaya-echo'):
+        command.parse(text)

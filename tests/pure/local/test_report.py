@@ -1,0 +1,58 @@
+"""What is told, and what is not worth a line."""
+
+import dataclasses
+import datetime
+import json
+from pathlib import Path
+
+from local import report
+from local.report import Snapshot
+
+AT_REST = Snapshot(
+    service="echo",
+    namespace="default",
+    phase="ScaledToZero",
+    reason="ScaledToZero",
+    message="A request starts one.",
+    replicas=0,
+    waiting=0,
+    running=0,
+    endpoint="http://127.0.0.1:8080/v1",
+)
+
+
+def changed(**changes: object) -> Snapshot:
+    return dataclasses.replace(AT_REST, **changes)  # type: ignore[arg-type]
+
+
+def test_a_person_is_told_of_the_first_request_and_not_of_each() -> None:
+    busy, busier = changed(running=1), changed(running=7)
+    assert report.is_news(busy, AT_REST, as_json=False)
+    assert not report.is_news(busier, busy, as_json=False)
+    assert report.is_news(changed(running=1, replicas=1), busy, as_json=False)
+
+
+def test_a_program_is_told_of_every_change_and_of_nothing_else() -> None:
+    assert report.is_news(changed(running=7), changed(running=1), as_json=True)
+    assert not report.is_news(AT_REST, AT_REST, as_json=True)
+
+
+def test_the_first_look_is_always_news() -> None:
+    assert report.is_news(AT_REST, None, as_json=False)
+    assert report.is_news(AT_REST, None, as_json=True)
+
+
+def test_lines_are_for_a_person_or_a_program() -> None:
+    noon = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
+    assert report.line(changed(waiting=2), at=noon) == (
+        "12:00:00  default/echo  ScaledToZero  [0 ready, 2 waiting, 0 running]  "
+        "ScaledToZero: A request starts one."
+    )
+    assert json.loads(report.json_line(AT_REST)) == dataclasses.asdict(AT_REST)
+
+
+def test_the_call_to_paste_names_the_model_where_one_is_known() -> None:
+    told = report.introduction(AT_REST.endpoint, "echo", Path("/logs"))
+    assert "http://127.0.0.1:8080/v1/chat/completions" in told
+    assert '"model": "echo"' in told
+    assert '"model"' not in report.introduction(AT_REST.endpoint, None, Path("/logs"))
