@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 
+import engine
 from engine.config import Config
 
 
@@ -70,7 +71,13 @@ class Engine:
 
     def listens(self) -> None:
         self._listening_at = time.time()
-        note("listening", host=self.config.host, port=self.config.port, model=self.config.model)
+        note(
+            "listening",
+            started=engine.STARTED_AT,
+            host=self.config.host,
+            port=self.config.port,
+            model=self.config.model,
+        )
 
     def answered_healthy(self) -> None:
         if not self._healthy_at:

@@ -51,13 +51,14 @@ def test_connections_are_refused_until_the_model_is_loaded(start: Start) -> None
 
 
 def test_it_notes_when_it_listened_and_when_it_was_first_healthy(start: Start) -> None:
+    before = time.time()
     engine = start()
     between = time.time()
     for _ in range(2):
         requests.get(f"{engine.url}/health", timeout=10)
     listening, healthy = engine.notes()
     assert (listening["event"], healthy["event"]) == ("listening", "healthy")
-    assert listening["time"] <= between <= healthy["time"]
+    assert before < listening["started"] < listening["time"] <= between <= healthy["time"]
     text = requests.get(f"{engine.url}/metrics", timeout=10).text
     samples = dict(line.split(" ") for line in text.splitlines() if line.startswith("noctaya"))
     for note, gauge in ((listening, "listening"), (healthy, "first_healthy")):
