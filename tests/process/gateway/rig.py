@@ -60,14 +60,22 @@ def slices(*endpoints: Any) -> dict[str, Any]:
 
 
 class Gateway:
-    """``async with Gateway(tmp_path, "--flag", "value") as gateway``."""
+    """``async with Gateway(tmp_path, "--flag", "value") as gateway``.
+
+    ``readable``: whether it will come to know its replicas, without which it is not ready.
+    """
 
     def __init__(
-        self, folder: Path, *flags: str, environment: dict[str, str] | None = None
+        self,
+        folder: Path,
+        *flags: str,
+        readable: bool = True,
+        environment: dict[str, str] | None = None,
     ) -> None:
         self.port, self.scaler_port = free_port(), free_port()
         self.folder = folder
         self._flags = flags
+        self._probe = "/readyz" if readable else "/healthz"
         self._environment = environment or {}
         self._log = folder / f"gateway-{self.port}.log"
         self._replicas = folder / f"replicas-{self.port}.json"
@@ -174,7 +182,7 @@ class Gateway:
     async def _answers(self) -> bool:
         assert self.process.returncode is None, self._log.read_text()
         try:
-            return (await self.ask(wire.get("/readyz"))).status == 200
+            return (await self.ask(wire.get(self._probe))).status == 200
         except OSError:
             return False
 

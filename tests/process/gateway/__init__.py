@@ -1,1 +1,0 @@
-"""The gateway as a process, between real clients and engines that can misbehave."""

@@ -1,0 +1,275 @@
+"""The gateway's ExternalScaler, called as KEDA calls it."""
+
+import asyncio
+import contextlib
+import statistics
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from gateway.proto import externalscaler_pb2 as pb
+from gateway.proto import externalscaler_pb2_grpc as pb_grpc
+from tests.process.gateway import rig, stubs, wire
+
+pytestmark = pytest.mark.process
+
+OURS = pb.ScaledObjectRef(name="m", namespace="ns", scalerMetadata={"scalerAddress": "x:9090"})
+CHAT = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
+
+
+@contextlib.asynccontextmanager
+async def keda(gateway: rig.Gateway) -> AsyncIterator[Any]:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.scaler_port}") as channel:
+        yield pb_grpc.ExternalScalerStub(channel)  # type: ignore[no-untyped-call]
+
+
+class Pushes:
+    """What a StreamIsActive call brought, with the moment of each message."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self.messages: list[tuple[float, bool]] = []
+        self._task = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        async for message in self._call:
+            self.messages.append((time.monotonic(), message.result))
+
+    async def until(self, count: int, *, within: float = 10) -> list[bool]:
+        async def came() -> bool:
+            return len(self.messages) >= count
+
+        await rig.eventually(came, within=within, why=lambda: f"{self.messages}")
+        return [result for _, result in self.messages]
+
+    async def code(self) -> grpc.StatusCode:
+        code: grpc.StatusCode = await self._call.code()
+        await self._task
+        return code
+
+    async def cancel(self) -> None:
+        self._call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[rig.Gateway]:
+    async with rig.Gateway(tmp_path, "--target", "0.5") as gateway:
+        yield gateway
+
+
+async def demand(stub: Any) -> tuple[bool, float]:
+    active = (await stub.IsActive(OURS)).result
+    (value,) = (await stub.GetMetrics(pb.GetMetricsRequest(scaledObjectRef=OURS))).metricValues
+    assert value.metricValue == value.metricValueFloat
+    return active, value.metricValueFloat
+
+
+async def test_the_metric_is_one_and_constant(gateway: rig.Gateway) -> None:
+    async with keda(gateway) as stub:
+        (spec,) = (await stub.GetMetricSpec(OURS)).metricSpecs
+        assert spec.metricName == "noctaya-demand"
+        assert (spec.targetSize, spec.targetSizeFloat) == (1, 0.5)
+
+
+async def test_polls_answer_waiting_plus_in_flight_at_this_moment(gateway: rig.Gateway) -> None:
+    async with keda(gateway) as stub:
+        assert await demand(stub) == (False, 0)
+        async with gateway.client() as a, gateway.client() as b:
+            a.send(CHAT)
+            b.send(CHAT)
+            await gateway.until(waiting=2)
+            assert await demand(stub) == (True, 2)
+        await gateway.until(waiting=0)
+        assert await demand(stub) == (True, 0), "the lease is not demand"
+
+
+async def test_a_stream_begins_with_the_present_state(gateway: rig.Gateway) -> None:
+    async with keda(gateway) as stub:
+        before = Pushes(stub.StreamIsActive(OURS))
+        assert await before.until(1) == [False]
+        async with gateway.client() as client:
+            client.send(CHAT)
+            await gateway.until(waiting=1)
+            after = Pushes(stub.StreamIsActive(OURS))
+            assert await after.until(1) == [True]
+            await after.cancel()
+        await before.cancel()
+        await gateway.until(scalerConnected=False)
+
+
+async def test_true_is_repeated_sparsely_while_a_request_waits_in_vain(
+    gateway: rig.Gateway,
+) -> None:
+    """KEDA drops a push that comes at a bad moment, and is slowed down by many."""
+    async with keda(gateway) as stub:
+        pushes = Pushes(stub.StreamIsActive(OURS))
+        await pushes.until(1)
+        async with gateway.client() as a, gateway.client() as b:
+            a.send(CHAT)
+            await pushes.until(2)
+            b.send(CHAT)
+            assert await pushes.until(5, within=15) == [False, True, True, True, True]
+            first = pushes.messages[1][0]
+            gaps = [at - first for at, _ in pushes.messages[1:]]
+            assert [round(gap) for gap in gaps] == [0, 1, 3, 8]
+            async with stubs.Engine() as engine:
+                gateway.tell(rig.endpoint(engine.port))
+                assert (await a.response()).status == (await b.response()).status == 200
+                await asyncio.sleep(5.5)
+        assert len(pushes.messages) == 5, "a replica answers: nothing more to say"
+        await pushes.cancel()
+
+
+async def test_every_open_stream_hears_of_demand(gateway: rig.Gateway) -> None:
+    """KEDA may hold two streams for a while when a ScaledObject changes."""
+    async with keda(gateway) as stub:
+        pushes = [Pushes(stub.StreamIsActive(OURS)) for _ in range(3)]
+        for each in pushes:
+            await each.until(1)
+        async with gateway.client() as client:
+            client.send(CHAT)
+            for each in pushes:
+                assert await each.until(2) == [False, True]
+        for each in pushes:
+            await each.cancel()
+
+
+async def test_use_of_a_warm_model_is_pushed_at_most_every_five_seconds(
+    gateway: rig.Gateway,
+) -> None:
+    async with keda(gateway) as stub, stubs.Engine() as engine:
+        gateway.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        pushes = Pushes(stub.StreamIsActive(OURS))
+        # A young gateway speaks for a backend that is up.
+        assert await pushes.until(1) == [True]
+        for _ in range(50):
+            assert (await gateway.ask(CHAT)).status == 200
+        assert len(pushes.messages) == 1
+        await asyncio.sleep(5.1)
+        for _ in range(20):
+            assert (await gateway.ask(CHAT)).status == 200
+        assert await pushes.until(2) == [True, True]
+        await pushes.cancel()
+
+
+async def test_clients_that_come_and_go_while_cold_are_not_each_announced(
+    gateway: rig.Gateway,
+) -> None:
+    async with keda(gateway) as stub:
+        pushes = Pushes(stub.StreamIsActive(OURS))
+        await pushes.until(1)
+        began = time.monotonic()
+        for _ in range(30):
+            async with gateway.client() as client:
+                client.send(CHAT)
+                await gateway.until(waiting=1)
+            await gateway.until(waiting=0)
+        most = 2 + (time.monotonic() - began)
+        assert 2 <= len(pushes.messages) <= most + 1
+        await pushes.cancel()
+
+
+async def test_a_young_gateway_keeps_a_backend_that_is_up(tmp_path: Path) -> None:
+    """The gateway it replaced may still carry streams through it."""
+    async with (
+        rig.Gateway(tmp_path) as gateway,
+        keda(gateway) as stub,
+        stubs.Engine() as engine,
+    ):
+        assert await demand(stub) == (False, 0)
+        gateway.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        assert await demand(stub) == (True, 0)
+        gateway.tell()
+        await gateway.ready(0)
+        assert await demand(stub) == (False, 0)
+
+
+async def test_a_strangers_reference_gets_an_answer_and_no_activity(gateway: rig.Gateway) -> None:
+    stranger = pb.ScaledObjectRef(name="other", namespace="ns")
+    async with keda(gateway) as stub, gateway.client() as client:
+        client.send(CHAT)
+        await gateway.until(waiting=1)
+        assert len((await stub.GetMetricSpec(stranger)).metricSpecs) == 1
+        assert not (await stub.IsActive(stranger)).result
+        request = pb.GetMetricsRequest(scaledObjectRef=stranger)
+        assert (await stub.GetMetrics(request)).metricValues[0].metricValueFloat == 0
+        pushes = Pushes(stub.StreamIsActive(stranger))
+        assert await pushes.until(1) == [False]
+        await pushes.cancel()
+
+
+async def test_until_the_first_list_of_replicas_polls_are_unavailable(tmp_path: Path) -> None:
+    """On which KEDA changes nothing; a wrong ``false`` would let it kill a serving backend."""
+    hidden = tmp_path / "hidden.json"
+    flags = ("--replicas-from", f"file:{hidden}")
+    gateway = rig.Gateway(tmp_path, *flags, readable=False)
+    async with gateway, keda(gateway) as stub:
+        for call in (
+            stub.IsActive(OURS),
+            stub.GetMetrics(pb.GetMetricsRequest(scaledObjectRef=OURS)),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call
+            assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert len((await stub.GetMetricSpec(OURS)).metricSpecs) == 1
+        pushes = Pushes(stub.StreamIsActive(OURS))
+        await asyncio.sleep(0.3)
+        assert pushes.messages == []
+        ready = await gateway.ask(wire.get("/readyz"))
+        assert ready.status == 503
+        assert str(hidden) in ready.error()["message"]
+        hidden.write_text('{"items":[]}')
+        assert await pushes.until(1) == [False]
+        assert await demand(stub) == (False, 0)
+        assert (await gateway.ask(wire.get("/readyz"))).status == 200
+        await pushes.cancel()
+
+
+async def test_streams_end_cleanly_when_the_gateway_is_told_to_stop(gateway: rig.Gateway) -> None:
+    """After any other end KEDA waits longer and longer before it comes back."""
+    async with keda(gateway) as stub:
+        pushes = Pushes(stub.StreamIsActive(OURS))
+        await pushes.until(1)
+        stopping = asyncio.create_task(gateway.stop())
+        assert await pushes.code() is grpc.StatusCode.OK
+        assert await stopping == 0
+
+
+async def test_the_first_demand_is_pushed_within_milliseconds(tmp_path: Path) -> None:
+    """Measured from the client's send on; judged by the median, since the machine is shared."""
+    delays = []
+    flags = ("--activation-timeout-seconds", "0.05")
+    async with rig.Gateway(tmp_path, *flags) as gateway, keda(gateway) as stub:
+        pushes = Pushes(stub.StreamIsActive(OURS))
+        await pushes.until(1)
+        for _ in range(40):
+            seen = len(pushes.messages)
+            async with gateway.client() as client:
+                sent = time.monotonic()
+                client.send(CHAT)
+                await client.response()
+            await gateway.until(active=False)
+            delays.append(pushes.messages[seen][0] - sent)
+        await pushes.cancel()
+    assert statistics.median(delays) < 0.01, delays
+
+
+async def test_a_request_knows_when_its_demand_was_signalled(gateway: rig.Gateway) -> None:
+    async with keda(gateway) as stub, stubs.Engine() as engine:
+        pushes = Pushes(stub.StreamIsActive(OURS))
+        await pushes.until(1)
+        ask = asyncio.create_task(gateway.ask(CHAT))
+        await pushes.until(2)
+        gateway.tell(rig.endpoint(engine.port))
+        await ask
+        phases = (await gateway.last_request())["phases"]
+        assert phases["accepted"] <= phases["signalled"] < phases["released"]
+        await pushes.cancel()
