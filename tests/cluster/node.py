@@ -2,9 +2,8 @@
 
 import json
 import pathlib
-import shutil
 
-from tests.cluster import control_plane, errors, layout, machine, programs
+from tests.cluster import control_plane, layout, machine, programs
 
 _BIN = layout.STATE / "bin"
 SOCKET = layout.STATE / "containerd.sock"
@@ -165,8 +164,6 @@ def accelerators(instance: layout.Instance, resource: str, count: int) -> None:
 
 
 def _kubelet_settings(instance: layout.Instance) -> dict[str, object]:
-    if shutil.which("runc", path=machine.SEARCH_PATH) is None:
-        raise errors.MachineUnfit(f"missing runc: run {machine.INSTALLER} (Debian)")
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
