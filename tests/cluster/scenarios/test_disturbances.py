@@ -86,7 +86,8 @@ def test_a_gateway_that_is_away_for_a_minute_costs_no_scaled_object(serving: End
     finally:
         serving.cluster.kubectl("uncordon", layout.NODE_NAME)
     serving.wait_condition("Ready", "True", "Available")
-    assert serving.ask("Back again").finished
+    # The node's proxy learns of the new gateway a moment after the status does.
+    serving.cluster.wait("the endpoint answers", lambda: serving.ask("Back again").finished)
     assert serving.scaled_object()["metadata"]["uid"] == before
     assert serving.replica_numbers(since) in ([], [1])
     assert not serving.deletions(since)
@@ -105,9 +106,7 @@ def test_a_request_older_than_its_scaled_object_starts_one_replica_once(
 ) -> None:
     """KEDA's first look must find the demand that was there before it: no 1 -> 0 -> 1."""
     cluster, service = without_autoscaling, start("early", "echo-slow")
-    cluster.wait(
-        "the gateway is available", lambda: service.gateway()["status"]["availableReplicas"]
-    )
+    cluster.wait("the gateway answers", service.queue)
     request = service.asking("First come")
     cluster.wait("the request waits", lambda: service.queue()["waiting"] == 1)
     assert cluster.get("scaledobject", service.name, service.namespace) is None
