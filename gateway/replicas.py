@@ -136,7 +136,8 @@ def parse(slices: Iterable[Mapping[str, Any]], *, port_name: str) -> tuple[Liste
     """Every endpoint of ``slices`` that has a port called ``port_name``.
 
     An address may stand in two slices while they are rewritten; the entry that can serve wins.
-    Raises ValueError, KeyError or TypeError where the objects are not EndpointSlices.
+    Raises ValueError, LookupError, TypeError or AttributeError where the objects are not
+    EndpointSlices.
     """
     found: dict[Address, Listed] = {}
     for piece in slices:

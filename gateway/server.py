@@ -53,7 +53,8 @@ class Server:
         """Connections that carry no request now would carry none before we are gone."""
         for connection in self.connections:
             if connection not in busy:
-                connection.close()
+                # Not ``close``, which ends the handler and leaves the socket open.
+                connection.force_close()
 
 
 class _Connection(web.RequestHandler):

@@ -6,6 +6,7 @@ While the API server is away the last known replicas stay.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import ssl
@@ -24,6 +25,16 @@ _SILENCE = 60.0
 _LIST_TIMEOUT = 10.0
 _LIST_INTERVAL = 2.0
 _RETRY_FIRST, _RETRY_MOST = 0.2, 5.0
+# No answer, or one that is no list and no event of EndpointSlices.
+_AWAY = (
+    aiohttp.ClientError,
+    TimeoutError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
 
 
 class _Refused(Exception):
@@ -51,6 +62,8 @@ class EndpointSliceSource:
         self._urgent = urgent
         self._path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
         self._selector = f"kubernetes.io/service-name={backend_service}"
+        self._events = 0
+        self._trusted: tuple[int, ssl.SSLContext] | None = None
         self._slices: dict[str, dict[str, Any]] = {}
         self._trouble: str | None = "the API server has not answered yet"
         self.known = asyncio.Event()
@@ -62,12 +75,7 @@ class EndpointSliceSource:
 
     async def run(self) -> None:
         async with (
-            aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._tls()),
-                auto_decompress=True,
-                trust_env=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-            ) as session,
+            aiohttp.ClientSession(trust_env=False, cookie_jar=aiohttp.DummyCookieJar()) as session,
             asyncio.TaskGroup() as tasks,
         ):
             tasks.create_task(self._follow(session))
@@ -77,17 +85,16 @@ class EndpointSliceSource:
         pause = _RETRY_FIRST
         while True:
             try:
-                version = await self._list(session)
+                listed = await self._list(session)
+                self._take(listed)
                 pause = _RETRY_FIRST
-                await self._watch(session, version)
-            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as e:
-                self._away(e)
+                await self._watch(session, listed)
             except _Refused as e:
                 if e.status == 410:
                     continue
                 self._refused(e)
-            except (KeyError, TypeError, AttributeError) as e:
-                log.warning("replicas not read", reason=f"not an EndpointSlice: {e!r}")
+            except _AWAY as e:
+                self._away(e)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MOST)
 
@@ -96,43 +103,50 @@ class EndpointSliceSource:
             await nap(self._urgent, relaxed=3600.0, hurried=_LIST_INTERVAL)
             if not self._urgent.is_set():
                 continue
+            seen = self._events
             try:
-                await self._list(session)
-            except (aiohttp.ClientError, TimeoutError, OSError, ValueError, _Refused):
+                listed = await self._list(session)
+                # An event that came meanwhile may be newer than the list.
+                if self._events == seen:
+                    self._take(listed)
+            except (*_AWAY, _Refused):
                 # The watch's own loop meets the same trouble, and reports it.
                 continue
-            await asyncio.sleep(0)
 
-    async def _list(self, session: aiohttp.ClientSession) -> str:
-        """Read all slices; returns the resource version to watch from."""
+    async def _list(self, session: aiohttp.ClientSession) -> dict[str, Any]:
         query = {"labelSelector": self._selector}
-        timeout = aiohttp.ClientTimeout(total=_LIST_TIMEOUT)
-        async with await self._get(session, query, timeout) as response:
-            listed = await response.json(content_type=None)
+        limits = aiohttp.ClientTimeout(total=_LIST_TIMEOUT)
+        async with await self._get(session, query, limits) as response:
+            listed: dict[str, Any] = await response.json(content_type=None)
+        return listed
+
+    def _take(self, listed: dict[str, Any]) -> None:
         self._slices = {piece["metadata"]["name"]: piece for piece in listed["items"] or ()}
         self._publish()
         if self._trouble is not None:
             log.info("replicas known", **self._into.counts())
         self._trouble = None
         self.known.set()
-        return str(listed["metadata"]["resourceVersion"])
 
-    async def _watch(self, session: aiohttp.ClientSession, version: str) -> None:
+    async def _watch(self, session: aiohttp.ClientSession, listed: dict[str, Any]) -> None:
         """Until the API server ends it, or says nothing for ``_SILENCE``. Each look begins with a
         list, so a version that is too old costs nothing but that."""
         query = {
             "labelSelector": self._selector,
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": version,
+            "resourceVersion": str(listed["metadata"]["resourceVersion"]),
         }
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_SILENCE)
-        async with await self._get(session, query, timeout) as response:
-            async for line in _lines(response.content):
-                self._event(json.loads(line))
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_SILENCE)
+        async with await self._get(session, query, limits) as response:
+            # A silent watch is no trouble worth a line, only one to open again.
+            with contextlib.suppress(aiohttp.SocketTimeoutError):
+                async for line in _lines(response.content):
+                    self._event(json.loads(line))
 
     def _event(self, event: dict[str, Any]) -> None:
         kind, thing = event["type"], event["object"]
+        self._events += 1
         if kind == "BOOKMARK":
             return
         if kind == "ERROR":
@@ -154,7 +168,9 @@ class EndpointSliceSource:
         # Read for each request: the kubelet replaces the token before it expires.
         token = (self._account / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
-        response = await session.get(url, params=query, timeout=limits, headers=headers)
+        response = await session.get(
+            url, params=query, timeout=limits, headers=headers, ssl=self._tls()
+        )
         if response.status != 200:
             async with response:
                 raise _Refused(response.status, _message(await response.text()))
@@ -175,7 +191,8 @@ class EndpointSliceSource:
 
     def _refused(self, error: _Refused) -> None:
         log.warning("replicas not read", status=error.status, reason=str(error))
-        if error.status in (401, 403) or not self.known.is_set():
+        # A token may be replaced a moment before it is mounted: only 403 takes readiness away.
+        if error.status == 403 or not self.known.is_set():
             self._trouble = f"the API server refuses to list EndpointSlices: {error}"
 
 
@@ -202,5 +219,5 @@ def _message(text: str) -> str:
     """A Status object's message, or whatever stands there instead."""
     try:
         return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return text[:200]
