@@ -9,6 +9,7 @@ import datetime
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +27,14 @@ log = logging.getLogger("noctaya.hooks")
 Answer = Callable[[Any], wire.Response]
 
 
+# gunicorn's own exit code for an application that cannot be loaded: it then stops, and does not
+# start worker after worker.
+_CANNOT_LOAD = 4
+
+
 def create_app(settings: Settings | None = None) -> flask.Flask:
-    """The WSGI application. Raises SettingsError where the environment is not usable."""
-    chosen = settings or settings_module.from_environment(os.environ)
+    """The WSGI application. Where the environment is not usable it says why and exits."""
+    chosen = settings or _settings()
     app = flask.Flask("noctaya-hooks", static_folder=None)
 
     def sync(body: Any) -> wire.Response:
@@ -54,6 +60,14 @@ def create_app(settings: Settings | None = None) -> flask.Flask:
     app.add_url_rule("/healthz", "healthz", _healthy)
     app.add_url_rule("/readyz", "readyz", _healthy)
     return app
+
+
+def _settings() -> Settings:
+    try:
+        return settings_module.from_environment(os.environ)
+    except settings_module.SettingsError as error:
+        sys.stderr.write(f"noctaya-hooks: {error}\n")
+        raise SystemExit(_CANNOT_LOAD) from None
 
 
 def _healthy() -> flask.Response:

@@ -1,0 +1,24 @@
+"""One server for the tests of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.process.hooks.serving import Server, free_port, start, wait_until_ready
+from tests.pure.hooks.world import SETTINGS
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    log = tmp_path_factory.mktemp("hooks") / "log"
+    port = free_port()
+    process = start(port, log, {"NOCTAYA_GATEWAY_IMAGE": SETTINGS.gateway_image})
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until_ready(url, process, log)
+        yield Server(url, log)
+    finally:
+        process.terminate()
+        assert process.wait(timeout=60) == 0

@@ -1,0 +1,102 @@
+"""The hooks over real HTTP."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import pathlib
+import statistics
+import time
+
+import pytest
+import requests
+import yaml
+
+from tests.process.hooks.serving import Server, free_port, start
+from tests.pure.hooks import golden
+
+pytestmark = pytest.mark.process
+
+SECRET = "hunter2-of-the-body"
+
+
+def hook_of(case: str) -> str:
+    return "/autoscaling/sync" if "object" in golden.request(case) else "/llmservice/sync"
+
+
+@pytest.mark.parametrize("case", golden.cases())
+def test_a_recorded_request_gets_its_answer(server: Server, case: str) -> None:
+    answer = requests.post(server.url + hook_of(case), json=golden.request(case), timeout=30)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    expected = yaml.safe_load((golden.FIXTURES / case / "expected.yaml").read_text())
+    told = answer.json()
+    for part in ("children", "attachments", "annotations"):
+        assert told.get(part) == expected.get(part)
+    assert set(told) == set(expected)
+
+
+def test_health_is_answered(server: Server) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert requests.get(server.url + path, timeout=30).status_code == 200
+
+
+@pytest.mark.parametrize("body", ["{", "[]", "{}", '{"parent": {"metadata": {}}}'])
+def test_what_is_no_request_is_refused_with_a_reason(server: Server, body: str) -> None:
+    answer = requests.post(f"{server.url}/llmservice/sync", data=body, timeout=30)
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+
+
+def test_bodies_are_never_logged(server: Server) -> None:
+    whole = golden.request("serving")
+    whole["parent"]["spec"]["runtime"]["argsOverride"] = [SECRET, 5]
+    for body in (json.dumps(whole), f'{{"{SECRET}"', json.dumps({"parent": SECRET})):
+        requests.post(f"{server.url}/llmservice/sync", data=body, timeout=30)
+    assert SECRET not in server.log.read_text()
+
+
+def test_many_at_once_are_all_answered(server: Server) -> None:
+    body = json.dumps(golden.request("serving-in-full"))
+    session = requests.Session()
+
+    def ask(_: int) -> tuple[int, float]:
+        started = time.monotonic()
+        status = session.post(f"{server.url}/llmservice/sync", data=body, timeout=30).status_code
+        return status, time.monotonic() - started
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(ask, range(200)))
+    session.close()
+    assert {status for status, _ in answers} == {200}
+    # Metacontroller gives a hook ten seconds.
+    assert statistics.median(seconds for _, seconds in answers) < 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({}, "NOCTAYA_GATEWAY_IMAGE is not set"),
+        (
+            {"NOCTAYA_GATEWAY_IMAGE": "g", "NOCTAYA_GATEWAY_REPLICAS": "0"},
+            "GATEWAY_REPLICAS is '0'",
+        ),
+        (
+            {"NOCTAYA_GATEWAY_IMAGE": "g", "NOCTAYA_IMAGE_PULL_POLICY": "Sometimes"},
+            "IMAGE_PULL_POLICY is 'Sometimes'",
+        ),
+    ],
+)
+def test_an_unusable_environment_is_one_line_and_an_end(
+    tmp_path: pathlib.Path, environment: dict[str, str], sentence: str
+) -> None:
+    log = tmp_path / "log"
+    process = start(free_port(), log, environment)
+    try:
+        assert process.wait(timeout=60) != 0
+    finally:
+        process.kill()
+        process.wait()
+    text = log.read_text()
+    assert sentence in text
+    assert "Traceback" not in text
