@@ -74,15 +74,19 @@ TOOLS = (
 
 def everything(say: Callable[[str], None]) -> None:
     """Build what the cache lacks, saying how long each program took."""
-    layout.cache().mkdir(parents=True, exist_ok=True)
-    with _only_builder():
+    with alone():
         for tool in TOOLS:
             if not folder(tool).exists():
                 _build(tool, say)
 
 
-def missing() -> list[str]:
-    return [tool.name for tool in TOOLS if not folder(tool).exists()]
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Two checkouts share the cache; the second one waits and then finds everything there."""
+    layout.cache().mkdir(parents=True, exist_ok=True)
+    with open(layout.cache() / "build.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def folder(tool: Tool) -> pathlib.Path:
@@ -111,14 +115,6 @@ def link_into(target: pathlib.Path) -> None:
     for tool in TOOLS:
         for name in tool.programs:
             os.link(folder(tool) / name, target / name)
-
-
-@contextlib.contextmanager
-def _only_builder() -> Iterator[None]:
-    """Two checkouts share the cache; the second one waits and then finds everything there."""
-    with open(layout.cache() / "build.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _build(tool: Tool, say: Callable[[str], None]) -> None:

@@ -14,12 +14,14 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 
-from tests.cluster import errors, layout, machine, oci
+from tests.cluster import build, errors, layout, machine, oci
 
 _SUITE = "trixie"
 _PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"
 # Counted up when the recipe below changes in a way that its words do not show.
 _RECIPE = "1"
+
+_KEPT_SECONDS = 24 * 3600
 
 # What a build needs to know of this machine to reach its package index. Names only: the values
 # are the machine's and are never written down.
@@ -78,10 +80,11 @@ def tests_own() -> dict[str, pathlib.Path]:
 
 def own(say: Callable[[str], None]) -> dict[str, pathlib.Path]:
     """The archives of the project's images by reference, built where something changed."""
-    return {image.reference: build(image, say) for image in OWN if image.dockerfile.exists()}
+    with build.alone():
+        return {image.reference: _build(image, say) for image in OWN if image.dockerfile.exists()}
 
 
-def build(image: Own, say: Callable[[str], None]) -> pathlib.Path:
+def _build(image: Own, say: Callable[[str], None]) -> pathlib.Path:
     """Build one image from its Dockerfile, with the repository as context."""
     base = _base(say)
     inputs = hashlib.sha256(base.encode())
@@ -110,7 +113,8 @@ def build(image: Own, say: Callable[[str], None]) -> pathlib.Path:
     with _finished(archive) as partial:
         _buildah("push", image.reference, f"oci-archive:{partial}")
     for older in archive.parent.glob(f"{image.folder}-*.tar"):
-        if older != archive:
+        # Not at once: another checkout may be about to load its own.
+        if time.time() - older.stat().st_mtime > _KEPT_SECONDS:
             older.unlink()
     say(f"built the image {image.reference} in {time.monotonic() - begin:.0f} s")
     return archive
