@@ -20,8 +20,6 @@ HEALTHY_SECONDS = 600.0
 # gateway asks on its own.
 STARTING_PROBE_SECONDS = 0.1
 
-PROBE_TIMEOUT_SECONDS = 1.0
-
 # When everything is stopped at once, a person waits at the terminal.
 HURRY_SECONDS = 3.0
 
@@ -35,6 +33,7 @@ class Probe:
     headers: http.Headers = ()
     period_seconds: float = 10
     failure_threshold: int = 3
+    timeout_seconds: float = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,6 +43,7 @@ class Task:
     pod: str
     program: Callable[[int], processes.Program]
     """The program for a port that it shall listen on."""
+    log: Path
     port: int | None
     """None: a free one is found at each start."""
     probe: Probe
@@ -67,10 +67,6 @@ class Replica:
         self._ending = asyncio.Event()
         self._hurry = asyncio.Event()
 
-    @property
-    def log(self) -> Path:
-        return self._task.program(self.port).log
-
     def end(self, *, hurry: bool = False) -> None:
         """Drain, stop and let ``live`` return; ``hurry`` leaves the drain out, or cuts it short."""
         if hurry:
@@ -88,7 +84,7 @@ class Replica:
             if self._ending.is_set():
                 break
             crashes = 0 if (_now() - started_at).total_seconds() > HEALTHY_SECONDS else crashes
-            delay = _backoff(crashes)
+            delay = backoff(crashes)
             crashes += 1
             self._see(
                 started_at=None,
@@ -97,7 +93,7 @@ class Replica:
                     code=code,
                     started_at=started_at,
                     at=_now(),
-                    last_words=processes.last_words(self.log),
+                    last_words=processes.last_words(self._task.log),
                 ),
             )
             await concurrently.waited(self._ending, seconds=delay)
@@ -108,9 +104,9 @@ class Replica:
         self.port = self._task.port or _free_port()
         program = self._task.program(self.port)
         try:
-            child = await processes.start(program, self._book)
+            child = await processes.start(program, self._task.log, self._book)
         except OSError as e:
-            program.log.write_text(f"{program.argv[0]}: {e.strerror}\n")
+            self._task.log.write_text(f"{program.argv[0]}: {e.strerror}\n")
             return 127  # What a shell answers for a command that cannot be run.
         self._see(started_at=_now())
         async with (
@@ -158,7 +154,7 @@ class Replica:
             status, _ = await http.get(
                 self.port,
                 probe.path,
-                seconds=PROBE_TIMEOUT_SECONDS,
+                seconds=probe.timeout_seconds,
                 headers=probe.headers,
                 tls=probe.tls,
             )
@@ -176,7 +172,7 @@ class Replica:
         self._changed()
 
 
-def _backoff(crashes: int) -> float:
+def backoff(crashes: int) -> float:
     """The delay before a restart, after so many crashes in a row before this one."""
     if crashes == 0:
         return 0.0

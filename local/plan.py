@@ -16,6 +16,7 @@ from local.slices import ADDRESS
 GRACE_SECONDS = 30
 PROBE_PERIOD_SECONDS = 10
 PROBE_FAILURES = 3
+PROBE_TIMEOUT_SECONDS = 1
 
 
 def environment(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -33,7 +34,7 @@ def container(deployment: Object) -> Object:
 
 
 def engine(
-    deployment: Object, words: Sequence[str], inherited: Mapping[str, str], log: Path
+    deployment: Object, words: Sequence[str], inherited: Mapping[str, str]
 ) -> Callable[[int], Program]:
     """The runtime's local command with the container's own arguments and environment.
 
@@ -49,13 +50,13 @@ def engine(
     def program(port: int) -> Program:
         own = {**given, "HOST": ADDRESS, "PORT": str(port)}
         argv = command.expand([*words, *_arguments(rendered)], own)
-        return Program(argv=argv, env={**inherited, **own}, log=log)
+        return Program(argv=argv, env={**inherited, **own})
 
     return program
 
 
 def gateway(
-    deployment: Object, inherited: Mapping[str, str], log: Path, *, scaler: str, replicas: Path
+    deployment: Object, inherited: Mapping[str, str], *, scaler: str, replicas: Path
 ) -> Callable[[int], Program]:
     """The rendered gateway; what only this machine can know comes after, and wins."""
     rendered = command.expand(_arguments(container(deployment)), {})
@@ -71,7 +72,7 @@ def gateway(
             # Nobody else sends requests here: once it is told to stop, none follow.
             *("--accept-after-term-seconds", "0"),
         ]
-        return Program(argv=argv, env=inherited, log=log)
+        return Program(argv=argv, env=inherited)
 
     return program
 
@@ -98,6 +99,7 @@ def probe(deployment: Object) -> kubelet.Probe | None:
         ),
         period_seconds=objects.number(found, "periodSeconds") or PROBE_PERIOD_SECONDS,
         failure_threshold=objects.number(found, "failureThreshold") or PROBE_FAILURES,
+        timeout_seconds=objects.number(found, "timeoutSeconds") or PROBE_TIMEOUT_SECONDS,
     )
 
 

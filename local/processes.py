@@ -53,11 +53,10 @@ class Keeper:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Program:
-    """What to run: the whole environment, and a file that takes stdout and stderr."""
+    """What to run, with its whole environment."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    log: Path
 
 
 class Child:
@@ -96,14 +95,14 @@ class Child:
             os.killpg(self.pid, number)
 
 
-async def start(program: Program, book: Keeper) -> Child:
-    """OSError where the program cannot be run."""
-    with program.log.open("ab") as log:
+async def start(program: Program, log: Path, book: Keeper) -> Child:
+    """What it prints goes to the end of ``log``. OSError where the program cannot be run."""
+    with log.open("ab") as file:
         process = await asyncio.create_subprocess_exec(
             *program.argv,
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=file,
+            stderr=file,
             env=dict(program.env),
             start_new_session=True,
         )

@@ -192,9 +192,8 @@ class Service:
         backend = self._deployment(self.prepared.backend)
         return kubelet.Task(
             pod=pod,
-            program=plan.engine(
-                backend, self.prepared.words, self._machine.environ, self._logs["engine"]
-            ),
+            program=plan.engine(backend, self.prepared.words, self._machine.environ),
+            log=self._logs["engine"],
             port=None,
             probe=self.prepared.engine_probe,
             drain=self.prepared.drain,
@@ -208,10 +207,10 @@ class Service:
             program=plan.gateway(
                 gateway,
                 self._machine.environ,
-                self._logs["gateway"],
                 scaler=self._scaler_address,
                 replicas=self._slices_file,
             ),
+            log=self._logs["gateway"],
             port=self._ports.http,
             probe=self.prepared.gateway_probe,
             drain=drain.NONE,

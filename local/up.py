@@ -51,7 +51,9 @@ class Run:
         """Raises Failure where no service is left that can be served."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._over.set)
+            # What was ignored stays so: nohup means it.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, self._signalled, number)
         self._services = [
             Service(one, pair, self._machine, self._tell)
             for one, pair in zip(prepared, ports, strict=True)
@@ -72,6 +74,13 @@ class Run:
         failures = [service.failure for service in self._services]
         if all(failures):
             raise Failure(*failures)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        """The first asks for an orderly end; the second does not wait for it."""
+        if self._over.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)  # The keeper ends what is left.
+        self._over.set()
 
     def _tell(self, service: Service, snapshot: report.Snapshot) -> None:
         """Called whenever something may have changed."""
@@ -102,6 +111,8 @@ def _machine(logs: Path | None) -> Iterator[Machine]:
     """A folder for the run and the keeper that removes it, however the run ends."""
     state = Path(tempfile.mkdtemp(prefix="noctaya-"))
     book = processes.Keeper(state)
+    scratch = state / "scratch"
+    scratch.mkdir()
     try:
         if logs is not None:
             _make_folder(logs)
@@ -110,16 +121,16 @@ def _machine(logs: Path | None) -> Iterator[Machine]:
             logs=logs or state,
             state=state,
             book=book,
-            settings=Settings(gateway_image=GATEWAY_IMAGE, paths=_paths(os.environ, state)),
+            settings=Settings(gateway_image=GATEWAY_IMAGE, paths=_paths(os.environ, scratch)),
         )
     finally:
         book.close()
 
 
-def _paths(environ: Mapping[str, str], state: Path) -> Paths:
+def _paths(environ: Mapping[str, str], scratch: Path) -> Paths:
     """Where engines of this machine keep what a Pod keeps on volumes."""
     cache = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Paths(cache=str(Path(cache) / "noctaya"), scratch=str(state))
+    return Paths(cache=str(Path(cache) / "noctaya"), scratch=str(scratch))
 
 
 def _make_folder(folder: Path) -> None:

@@ -75,10 +75,7 @@ def test_min_keeps_replicas_without_a_request(up: Start, manifests: Manifests) -
     assert ready["waiting"] == ready["running"] == 0
 
 
-def test_a_request_that_runs_when_its_replica_is_drained_is_finished(
-    up: Start, manifests: Manifests
-) -> None:
-    """The stream is the only demand; a second replica's end must not cut what the first serves."""
+def test_a_request_longer_than_the_cooldown_is_finished(up: Start, manifests: Manifests) -> None:
     manifests.scaling["scaleDownStabilization"] = "1s"
     manifests.command("noctaya-echo", "--tokens-per-second", "2")
     running = up(manifests.write())

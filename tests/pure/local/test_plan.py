@@ -9,8 +9,6 @@ from local import plan
 from local.drain import Drain
 from local.kubelet import Probe
 
-LOG = Path("log")
-
 
 def deployment(**container: Any) -> dict[str, Any]:
     return {"spec": {"template": {"spec": {"containers": [{"name": "c", **container}]}}}}
@@ -25,7 +23,7 @@ def test_an_engine_gets_the_rendered_arguments_and_environment_and_its_own_port(
         ],
     )
     inherited = {"PATH": "p", "TOKEN": "from outside", "MODEL": "other"}
-    program = plan.engine(rendered, ["vllm", "serve"], inherited, LOG)(4321)
+    program = plan.engine(rendered, ["vllm", "serve"], inherited)(4321)
     assert program.argv == ["vllm", "serve", "--model", "m", "--port=4321"]
     assert program.env == {
         "PATH": "p",
@@ -38,7 +36,7 @@ def test_an_engine_gets_the_rendered_arguments_and_environment_and_its_own_port(
 
 def test_a_gateway_listens_where_this_machine_says() -> None:
     rendered = deployment(args=["--service=m", "--served-model=a$$b"])
-    start = plan.gateway(rendered, {}, LOG, scaler="127.0.0.1:9", replicas=Path("list.json"))
+    start = plan.gateway(rendered, {}, scaler="127.0.0.1:9", replicas=Path("list.json"))
     program = start(8080)
     assert program.argv[:4] == [sys.executable, "-P", "-m", "gateway"]
     assert program.argv[4:6] == ["--service=m", "--served-model=a$b"]
