@@ -1,11 +1,11 @@
-"""The rig by hand: ``python -m tests.cluster up | down | status | build | kubectl ...``."""
+"""The rig by hand; ``python -m tests.cluster --help`` lists what it can do."""
 
 import argparse
 import os
 import sys
 import time
 
-from tests.cluster import control_plane, errors, layout, programs, rig
+from tests.cluster import cluster, control_plane, errors, layout, noctaya, programs, rig
 
 
 def main() -> int:
@@ -25,6 +25,7 @@ def main() -> int:
     commands.add_parser("status", help="what is running")
     commands.add_parser("build", help="build programs and images into the cache, start nothing")
     commands.add_parser("images", help="build the project's images and load them into the node")
+    commands.add_parser("install", help="KEDA, Noctaya and a Metacontroller, as tests have them")
     tool = commands.add_parser("kubectl", help="kubectl as the cluster's admin")
     tool.add_argument("arguments", nargs=argparse.REMAINDER)
     chosen = parser.parse_args()
@@ -56,6 +57,8 @@ def _run(chosen: argparse.Namespace, instance: layout.Instance) -> int:
         rig.prepare(_say)
     elif command == "images":
         rig.load_own_images(instance, _say)
+    elif command == "install":
+        _install(instance)
     else:
         _kubectl(instance, chosen.arguments)
     return 0
@@ -70,9 +73,20 @@ def _explain(instance: layout.Instance, suffix: str) -> None:
     _say(
         f"running: {', '.join(names)}\n"
         f"logs and audit log: {instance.state}\n"
+        f"{me} install   (KEDA, Noctaya and a Metacontroller)\n"
         f"{me} kubectl get pods -A\n"
         f"{me} down"
     )
+
+
+def _install(instance: layout.Instance) -> None:
+    held = cluster.Cluster(instance)
+    held.keda_install()
+    _say("KEDA runs")
+    noctaya.install(held)
+    _say("the hooks answer")
+    noctaya.start_metacontroller(held)
+    _say("Metacontroller, or its stand-in, runs")
 
 
 def _kubectl(instance: layout.Instance, arguments: list[str]) -> None:
