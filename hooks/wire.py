@@ -104,7 +104,31 @@ def load(kind: type[Request], body: Any) -> Request:
     for field in ("name", "namespace"):
         if not objects.text(request.parent, "metadata", field):
             raise RequestError(f"the parent's metadata.{field} is not a name")
+    if isinstance(request, CompositeRequest):
+        _refuse_server_side_apply(request.children)
+    if isinstance(request, DecoratorRequest):
+        _refuse_server_side_apply(request.attachments)
     return request
+
+
+def _refuse_server_side_apply(observed: dict[str, dict[str, Object]]) -> None:
+    """Refuses a Metacontroller whose apply strategy overwrites strangers' objects by force.
+
+    It also forgets what was applied last, and with it what a mistake must give back. Seen from the
+    second sync on: what it applied carries its name as a manager, and no memory of its own.
+    """
+    for members in observed.values():
+        for child in members.values():
+            managers = objects.items(child, "metadata", "managedFields")
+            by_force = any(
+                entry.get("manager") == "metacontroller" and entry.get("operation") == "Apply"
+                for entry in managers
+            )
+            if by_force and objects.annotation(child, objects.LAST_APPLIED) is None:
+                raise RequestError(
+                    "Metacontroller runs with --apply-strategy=server-side-apply, which takes over"
+                    " objects that are not ours; run it with dynamic-apply, its default"
+                )
 
 
 def dump(response: Response) -> Object:

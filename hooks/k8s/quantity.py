@@ -52,7 +52,8 @@ def render(value: Fraction, *, binary: bool = False, exponent: bool = False) -> 
     """``value`` in canonical form, in the family of suffixes that its author used."""
     if value == 0:
         return "0"
-    if binary and value.denominator == 1 and abs(value) >= 1024:
+    # Without a suffix nothing says "binary" any more: an API server reads such a number as decimal.
+    if binary and value.denominator == 1 and value % 1024 == 0:
         return _render_binary(int(value))
     return _render_decimal(value, exponent=exponent)
 

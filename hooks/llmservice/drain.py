@@ -9,7 +9,7 @@ named, the kubelet's own sleep, which needs nothing in the image.
 import math
 from decimal import Decimal
 
-from hooks.api.runtime import InferenceRuntimeSpec
+from hooks.api.runtime import InferenceRuntimeSpec, Metrics
 from hooks.k8s.objects import Object
 
 # What a Pod needs beyond its drain: the engine's own shutdown.
@@ -81,18 +81,21 @@ def pre_stop(runtime: InferenceRuntimeSpec, *, drain: Decimal) -> Object:
     metrics = runtime.metrics
     if metrics is None or metrics.running is None:
         return {"sleep": {"seconds": seconds}}
-    port = runtime.container.port
-    metrics_port = port.container_port if metrics.port == port.name else metrics.port
     script = _SCRIPT
     for mark, value in {
-        "@HEX@": f"{port.container_port:04X}",
-        "@URL@": f"http://127.0.0.1:{metrics_port}{metrics.path}",
+        "@HEX@": f"{runtime.container.port.container_port:04X}",
+        "@URL@": f"http://127.0.0.1:{metrics_port(runtime, metrics)}{metrics.path}",
         "@RUNNING@": metrics.running,
         "@WAITING@": metrics.queue_depth,
         "@SECONDS@": str(seconds),
     }.items():
         script = script.replace(mark, value)
     return {"exec": {"command": ["/bin/sh", "-c", script]}}
+
+
+def metrics_port(runtime: InferenceRuntimeSpec, metrics: Metrics) -> int:
+    """The number of the port that serves the metrics; a name can only be the container's own."""
+    return metrics.port if isinstance(metrics.port, int) else runtime.container.port.container_port
 
 
 def grace_seconds(runtime: InferenceRuntimeSpec, *, drain: Decimal) -> int:

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 from hooks.api.llmservice import GatewayResources, LLMServiceSpec, ResourceAmounts
 from hooks.api.pods import EnvVar, dump
-from hooks.k8s import quantity
+from hooks.k8s import objects, quantity
 from hooks.k8s.objects import Object
-from hooks.llmservice import arguments, drain, plan
+from hooks.llmservice import arguments, drain, names, plan
 from hooks.llmservice.runtimes import Runtime
 from hooks.settings import Paths
 
@@ -42,6 +42,7 @@ def plan_engine(
         pre_stop=drain.pre_stop(runtime.spec, drain=spec.scaling.drain_timeout),
         grace_seconds=drain.grace_seconds(runtime.spec, drain=spec.scaling.drain_timeout),
         startup_budget_seconds=_budget(startup),
+        scrape=_scrape(runtime),
         node_selector=dict(accelerator.node_selector),
         tolerations=tuple(dump(toleration) for toleration in accelerator.tolerations),
         scheduler=accelerator.scheduler.name or "",
@@ -138,6 +139,25 @@ def _budget(startup: Object) -> int:
     failures = startup.get("failureThreshold", _FAILURE_THRESHOLD)
     budget: int = startup.get("initialDelaySeconds", 0) + period * failures
     return min(budget, _LONGEST_BUDGET_SECONDS)
+
+
+def _scrape(runtime: Runtime) -> dict[str, str]:
+    """Where the engine's metrics are and what they are called, for whoever scrapes them."""
+    metrics = runtime.spec.metrics
+    if metrics is None:
+        return {}
+    called = {
+        "kvCacheUtil": metrics.kv_cache_util,
+        "queueDepth": metrics.queue_depth,
+        "running": metrics.running,
+        "ttft": metrics.ttft,
+    }
+    return {
+        "prometheus.io/path": metrics.path,
+        "prometheus.io/port": str(drain.metrics_port(runtime.spec, metrics)),
+        "prometheus.io/scrape": "true",
+        names.METRIC_NAMES: objects.compact({k: v for k, v in called.items() if v is not None}),
+    }
 
 
 def _direct_readiness(engine: plan.Engine) -> Object:

@@ -73,7 +73,7 @@ def _row(seen: Seen, failed: Failed, autoscaling: Verdict) -> _Row:
     if not seen.gateway.available:
         return _without_gateway(seen, failed)
     if seen.backend.ready > 0:
-        message = f"{seen.backend.ready} of {seen.backend.replicas} replicas are ready"
+        message = f"replicas ready: {seen.backend.ready}, wanted: {seen.backend.replicas}"
         return _Row(
             phase="Ready",
             ready=true(Reason.AVAILABLE, message),

@@ -22,10 +22,11 @@ ACCELERATOR = "serving.noctaya.io/accelerator"
 INFERENCE_PATHS = "serving.noctaya.io/inference-paths"
 FIRST_BYTE_TIMEOUT = "serving.noctaya.io/first-byte-timeout"
 IDLE_TIMEOUT = "serving.noctaya.io/idle-timeout"
-# On the backend Deployment, its Pod template, and create-once children.
+# On the backend's Deployment, Pod template and Service, and on create-once children.
 REPLICAS_OWNER = "serving.noctaya.io/replicas-owner"
 KEDA = "keda"
 TEMPLATE_HASH = "serving.noctaya.io/template-hash"
+METRIC_NAMES = "serving.noctaya.io/metric-names"
 SPEC_HASH = "serving.noctaya.io/spec-hash"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 

@@ -61,6 +61,7 @@ class Engine:
     pre_stop: Object
     grace_seconds: int
     startup_budget_seconds: int
+    scrape: dict[str, str]  # Annotations of the backend's Service; empty: no metrics are named.
     node_selector: dict[str, str]
     tolerations: tuple[Object, ...]
     scheduler: str

@@ -67,8 +67,8 @@ class Reason(enum.StrEnum):
     AUTOSCALER_MISSING = (
         "AutoscalerMissing",
         "KEDA has said nothing about this service, so nothing wakes it from zero. Where KEDA was"
-        " installed after Noctaya, make Metacontroller look again: kubectl annotate"
-        " decoratorcontroller llmservice-autoscaling serving.noctaya.io/poke=now --overwrite.",
+        " installed after Noctaya, make Metacontroller look again: kubectl annotate --overwrite"
+        " decoratorcontroller llmservice-autoscaling serving.noctaya.io/poke=$(date +%s).",
     )
 
     # --- All well.

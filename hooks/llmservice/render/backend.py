@@ -44,14 +44,18 @@ def deployment(plan: Plan) -> Object:
 def service(plan: Plan) -> Object:
     """Names the replicas for the gateway's EndpointSlice watch; nobody resolves it."""
     port = plan.engine.port
+    metadata: Object = {
+        "labels": names.labels(plan.service, "backend"),
+        "name": names.backend(plan.service),
+        "namespace": plan.namespace,
+    }
+    if plan.engine.scrape:
+        # Not on the Pods: naming a metric must not restart an engine.
+        metadata["annotations"] = plan.engine.scrape
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "labels": names.labels(plan.service, "backend"),
-            "name": names.backend(plan.service),
-            "namespace": plan.namespace,
-        },
+        "metadata": metadata,
         "spec": {
             "clusterIP": "None",
             "ports": [

@@ -6,6 +6,7 @@ API server.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -44,6 +45,7 @@ from hooks.k8s import quantity
         ("1.5Gi", "1536Mi"),
         ("1500Ki", "1500Ki"),
         ("0.5Ki", "512"),
+        ("2.9296875Ki", "3k"),
         ("1.3Ki", "1331200m"),
         ("60Gi", "60Gi"),
         ("0.1n", "1n"),
@@ -71,3 +73,18 @@ def test_refuses_what_an_int64_cannot_hold() -> None:
 def test_keeps_the_value_of_what_it_writes(value: Fraction, binary: bool) -> None:
     nanos = Fraction(int(value * 10**9), 10**9)
     assert quantity.parse(quantity.render(nanos, binary=binary)) == nanos
+
+
+@given(
+    st.decimals(min_value=0, max_value=10**6, places=4),
+    st.sampled_from(["", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "E-2"]),
+)
+def test_is_written_once_and_then_stays(number: Decimal, suffix: str) -> None:
+    canonical = quantity.canonical(f"{number}{suffix}")
+    assert quantity.canonical(canonical) == canonical
+
+
+@pytest.mark.parametrize("memory", ["10G", "64Gi", "1500M", "3001", "7Ki", "1e9"])
+def test_half_of_a_quantity_is_written_to_stay_as_well(memory: str) -> None:
+    half = quantity.render(Fraction(quantity.parse(memory) // 2), binary=True)
+    assert quantity.canonical(half) == half

@@ -71,7 +71,7 @@ def test_at_zero_without_keda_is_not_ready_and_names_the_poke() -> None:
     world.gateway_becomes(available=True)
     world.run_composite()
     assert world.ready() == ("Pending", "False", "AutoscalerMissing")
-    assert "kubectl annotate decoratorcontroller" in world.condition("Ready")["message"]
+    assert "kubectl annotate --overwrite decoratorcontroller" in world.condition("Ready")["message"]
 
 
 def test_at_zero_kedas_trouble_is_told_in_its_words() -> None:
