@@ -56,6 +56,7 @@ def parse(argv: Sequence[str]) -> Settings:
         inference_paths=frozenset(flags.inference_path),
         first_byte_timeout=flags.first_byte_timeout_seconds,
         idle_timeout=flags.idle_timeout_seconds,
+        api_key_file=flags.api_key_file,
         accept_after_term=flags.accept_after_term_seconds,
     )
 
@@ -106,6 +107,12 @@ def _parser() -> argparse.ArgumentParser:
         type=_seconds,
         default=5.0,
         help="new connections are taken for so long after SIGTERM",
+    )
+    p.add_argument(
+        "--api-key-file",
+        type=Path,
+        metavar="FILE",
+        help="clients must send the key in it as a Bearer token",
     )
     p.add_argument("--service-account", type=Path, default=SERVICE_ACCOUNT, metavar="DIR")
     return p

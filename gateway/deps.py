@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gateway.activation import Activation
 from gateway.admission import Admission
+from gateway.authentication import KeyFile
 from gateway.calls import Call
 from gateway.demand import Demand
 from gateway.pool import Pool
@@ -36,6 +37,7 @@ class Deps:
     pool: Pool
     signals: Signals
     own: Callable[[Call], None]  # Answers the gateway's own endpoints.
+    keys: KeyFile | None  # None: the engine checks keys, if anybody does.
     scaler_seen: Callable[[], bool]
     running: set[Running] = dataclasses.field(default_factory=set)
     closing: bool = False

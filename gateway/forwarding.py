@@ -53,7 +53,7 @@ async def _ask(call: Call, replica: Replica, deps: Deps) -> tuple[upstream.Excha
     """
     connection = await deps.pool.take(replica.address, fresh=False)
     while True:
-        exchange = _send(call, connection)
+        exchange = _send(call, connection, authenticated=deps.keys is not None)
         call.bill.forwarded = time.time()
         try:
             head = await exchange.head(within=deps.settings.first_byte_timeout)
@@ -71,9 +71,11 @@ async def _ask(call: Call, replica: Replica, deps: Deps) -> tuple[upstream.Excha
             return exchange, head
 
 
-def _send(call: Call, connection: upstream.Connection) -> upstream.Exchange:
+def _send(call: Call, connection: upstream.Connection, *, authenticated: bool) -> upstream.Exchange:
     http = call.http
-    lines = headers.to_engine(http.raw_headers, identity=call.answer.committed)
+    lines = headers.to_engine(
+        http.raw_headers, identity=call.answer.committed, authenticated=authenticated
+    )
     lines.append((b"x-request-id", call.id.encode()))
     with_length = bool(call.body) or http.method in ("POST", "PUT", "PATCH")
     return connection.send(http.method, call.target.raw, lines, call.body, with_length=with_length)

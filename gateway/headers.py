@@ -20,12 +20,16 @@ _HOP_BY_HOP = frozenset(
 )
 # The body was read and is framed anew; the id is ours; Expect was answered here.
 _REQUEST_ONLY = _HOP_BY_HOP | {b"content-length", b"expect", b"x-request-id"}
+_REQUEST_AND_KEY = _REQUEST_ONLY | {b"authorization"}
 _RESPONSE_ONLY = _HOP_BY_HOP | {b"content-length", b"x-request-id"}
 
 
-def to_engine(raw: Iterable[tuple[bytes, bytes]], *, identity: bool) -> Headers:
-    """``identity`` asks for an uncompressed answer: the stream it goes into has begun as such."""
-    kept = _without(raw, _REQUEST_ONLY)
+def to_engine(
+    raw: Iterable[tuple[bytes, bytes]], *, identity: bool, authenticated: bool
+) -> Headers:
+    """``identity`` asks for an uncompressed answer: the stream it goes into has begun as such.
+    ``authenticated``: the key was for the gateway and is not the engine's business."""
+    kept = _without(raw, _REQUEST_AND_KEY if authenticated else _REQUEST_ONLY)
     if identity:
         kept = [(n, v) for n, v in kept if n.lower() != b"accept-encoding"]
         kept.append((b"accept-encoding", b"identity"))

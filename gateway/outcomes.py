@@ -9,6 +9,8 @@ class Outcome(enum.StrEnum):
     NO_ROUTE = "no_route"
     INVALID = "invalid"  # A request that HTTP or the route does not allow.
     MODEL_NOT_FOUND = "model_not_found"
+    UNAUTHENTICATED = "unauthenticated"
+    AUTHENTICATION_UNAVAILABLE = "authentication_unavailable"  # The key file holds no key.
     QUEUE_FULL = "queue_full"
     BYTES_FULL = "bytes_full"
     COLD = (

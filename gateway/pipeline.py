@@ -1,4 +1,4 @@
-"""A request's life: route, admit, read, activate, forward, account.
+"""A request's life: route, authenticate, admit, read, activate, forward, account.
 
 ``serve`` is that list, top to bottom. Whatever is taken (a slot, bytes, a place in the demand, a
 connection) is taken with ``with`` and given back on every way out, the client's leaving included:
@@ -49,6 +49,8 @@ async def serve(http: web.BaseRequest, deps: Deps) -> web.StreamResponse:
 
 
 async def _serve(call: Call, deps: Deps) -> None:
+    if deps.keys is not None:
+        deps.keys.check(call.http)
     _check_route(call)
     with deps.admission.slot() as slot:
         call.body = await bodies.read(call.http, slot)
@@ -56,18 +58,25 @@ async def _serve(call: Call, deps: Deps) -> None:
             await _look_up(call, deps)
             return
         with deps.demand.request() as want:
-            hold = _Hold(call, want, deps)
-            while True:
-                replica = deps.replicas.choose() or await hold.replica()
-                want.fly()
-                try:
-                    await forwarding.forward(call, replica, deps, hold.deadline)
-                    return
-                except NothingSent as e:
-                    deps.signals.upstream_error(e.kind)
-                    deps.replicas.refused(replica)
-                except forwarding.EngineBusy:
-                    await hold.pause()
+            await _activate_and_forward(call, want, deps)
+
+
+async def _activate_and_forward(call: Call, want: Want, deps: Deps) -> None:
+    hold = _Hold(call, want, deps)
+    try:
+        while True:
+            replica = deps.replicas.choose() or await hold.replica()
+            want.fly()
+            try:
+                await forwarding.forward(call, replica, deps, hold.deadline)
+                return
+            except NothingSent as e:
+                deps.signals.upstream_error(e.kind)
+                deps.replicas.refused(replica)
+            except forwarding.EngineBusy:
+                await hold.pause()
+    finally:
+        hold.note_signal()
 
 
 async def _look_up(call: Call, deps: Deps) -> None:
@@ -117,19 +126,17 @@ class _Hold:
             self._check(now)
             due = min(self.deadline, max(self._since + HOPELESS_AFTER, now + 1))
             if self._dialect is not None:
-                if now >= self._next_beat:
-                    self._beat(now)
-                    if call.answer.stalled:
-                        await call.answer.drain(within=deps.settings.idle_timeout)
+                await self._beat_if_due()
                 due = min(due, self._next_beat)
             replica = await deps.activation.wait(due)
             if replica is not None:
-                self._release()
+                call.bill.released = time.time()
                 return replica
 
     async def pause(self) -> None:
         """The engine is up but says 503: let it breathe, within the same deadline."""
         self._want.wait()
+        await self._beat_if_due()
         await asyncio.sleep(forwarding.BUSY_PAUSE)
 
     def _begin(self, now: float) -> None:
@@ -187,15 +194,21 @@ class _Hold:
             outcome=Outcome.ACTIVATION_TIMEOUT,
         )
 
-    def _beat(self, now: float) -> None:
-        self._call.answer.heartbeat()
+    async def _beat_if_due(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._dialect is None or now < self._next_beat:
+            return
+        settings, answer = self._deps.settings, self._call.answer
+        answer.heartbeat()
         self._call.bill.heartbeats += 1
         self._deps.signals.heartbeats += 1
-        self._next_beat = now + self._deps.settings.heartbeat_interval
+        self._next_beat = now + settings.heartbeat_interval
+        if answer.stalled:
+            await answer.drain(within=settings.idle_timeout)
 
-    def _release(self) -> None:
+    def note_signal(self) -> None:
+        """Remember when KEDA was told of this request, before its demand goes."""
         bill, demand = self._call.bill, self._deps.demand
-        bill.released = time.time()
         if demand.signalled_at is not None and bill.waited_since is not None:
             bill.signalled = max(demand.signalled_at, bill.waited_since)
 

@@ -16,6 +16,7 @@ from aiohttp import web
 from gateway import log, pipeline
 from gateway.activation import Activation
 from gateway.admission import Admission
+from gateway.authentication import KeyFile
 from gateway.demand import Demand
 from gateway.deps import Deps
 from gateway.outcomes import Outcome
@@ -127,6 +128,7 @@ class _Gateway:
             pool=pool,
             signals=signals,
             own=self._status.answer,
+            keys=None if settings.api_key_file is None else KeyFile(settings.api_key_file),
             scaler_seen=lambda: self._scaler.seen,
         )
         self._grpc = grpc.aio.server(options=_SCALER_OPTIONS)

@@ -85,12 +85,12 @@ class _Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """The parser's own refusals, in JSON. Neither logged nor answered with the bytes that were
         refused: they may hold a key."""
-        if exc is not None and not isinstance(exc, HttpProcessingError):
-            log.error("connection failed", error=repr(exc))
-        self._bad_request(status)
         answer = Answer(request, calls.request_id(None))
-        if status == 400:
-            answer.refuse(errors.invalid(400, "the request is not valid HTTP", close=True), None)
+        if exc is not None and not isinstance(exc, HttpProcessingError):
+            # The pipeline answers everything itself; what it let through came after its answer.
+            log.error("connection failed", error=repr(exc))
+            answer.reset()
         else:
-            answer.refuse(errors.fault(), None)
+            self._bad_request(status)
+            answer.refuse(errors.invalid(400, "the request is not valid HTTP", close=True), None)
         return answer.response()

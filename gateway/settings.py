@@ -67,6 +67,7 @@ class Settings:
     first_byte_timeout: float
     idle_timeout: float
     accept_after_term: float
+    api_key_file: Path | None
 
     @property
     def grace(self) -> float:

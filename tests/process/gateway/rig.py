@@ -169,6 +169,9 @@ class Gateway:
         lines = [json.loads(line) for line in self._log.read_text().splitlines()]
         return [line for line in lines if line["event"] == event]
 
+    def log_text(self) -> str:
+        return self._log.read_text()
+
     async def last_request(self) -> dict[str, Any]:
         """The newest outcome line; written when its request is over, perhaps after its answer."""
 

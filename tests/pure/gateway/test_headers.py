@@ -9,18 +9,24 @@ def test_repeated_headers_and_their_order_are_kept() -> None:
 def test_headers_named_by_connection_go_with_it() -> None:
     raw = [(b"X-Hop", b"1"), (b"Connection", b"close, X-HOP"), (b"connection", b"x-two")]
     raw += [(b"x-two", b"2"), (b"x-three", b"3")]
-    assert headers.to_engine(raw, identity=False) == [(b"x-three", b"3")]
+    assert headers.to_engine(raw, identity=False, authenticated=False) == [(b"x-three", b"3")]
 
 
 def test_connection_cannot_take_away_what_is_written_anew() -> None:
     raw = [(b"connection", b"content-length, host"), (b"host", b"h"), (b"content-length", b"1")]
-    assert headers.to_engine(raw, identity=False) == []
+    assert headers.to_engine(raw, identity=False, authenticated=False) == []
 
 
 def test_a_stream_that_began_uncompressed_goes_on_uncompressed() -> None:
     raw = [(b"Accept-Encoding", b"gzip"), (b"a", b"b")]
-    assert headers.to_engine(raw, identity=True) == [
+    assert headers.to_engine(raw, identity=True, authenticated=False) == [
         (b"a", b"b"),
         (b"accept-encoding", b"identity"),
     ]
-    assert headers.to_engine(raw, identity=False) == raw
+    assert headers.to_engine(raw, identity=False, authenticated=False) == raw
+
+
+def test_a_key_that_was_checked_here_does_not_reach_the_engine() -> None:
+    raw = [(b"Authorization", b"Bearer x"), (b"a", b"b")]
+    assert headers.to_engine(raw, identity=False, authenticated=True) == [(b"a", b"b")]
+    assert headers.to_engine(raw, identity=False, authenticated=False) == raw

@@ -1,0 +1,83 @@
+"""Clients' keys: one Bearer token, in a file that may be replaced at any time.
+
+The file is a mounted Secret. It is looked at for every request, so that a rotation takes effect
+with the first request after it, and read only when it changed. Neither a key nor what was sent in
+its place is ever logged, counted or answered.
+"""
+
+import hmac
+import os
+from pathlib import Path
+
+from aiohttp import web
+
+from gateway import errors, log
+from gateway.outcomes import Outcome
+
+_SCHEME = b"bearer"
+_Version = tuple[int, int, int, int]
+
+
+class KeyFile:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._version: _Version | None = None
+        self._key: bytes | None = None
+        self._trouble: str | None = None
+
+    def check(self, http: web.BaseRequest) -> None:
+        """Raises Refusal: 401 for any key but the one, 503 while there is none to compare with."""
+        expected = self._current()
+        if expected is None:
+            raise errors.Refusal(
+                503,
+                "authentication_unavailable",
+                "this gateway has no key to check yours against",
+                outcome=Outcome.AUTHENTICATION_UNAVAILABLE,
+                close=True,
+            )
+        given = token([v for n, v in http.raw_headers if n.lower() == b"authorization"])
+        if given is None or not hmac.compare_digest(given, expected):
+            raise errors.Refusal(
+                401,
+                "invalid_api_key",
+                "no valid key was given; send it as: Authorization: Bearer <key>",
+                outcome=Outcome.UNAUTHENTICATED,
+                kind="invalid_request_error",
+                close=True,
+            )
+
+    def _current(self) -> bytes | None:
+        try:
+            stat = os.stat(self._path)
+            version = (stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size)
+            if version != self._version:
+                self._key = key(self._path.read_bytes())
+                self._version = version
+                self._report(None if self._key else "the key file is empty")
+        except OSError as e:
+            self._version, self._key = None, None
+            self._report(f"the key file cannot be read: {e.strerror}")
+        return self._key
+
+    def _report(self, trouble: str | None) -> None:
+        if trouble is not None and trouble != self._trouble:
+            log.error("no key to authenticate clients with", reason=trouble)
+        self._trouble = trouble
+
+
+def key(content: bytes) -> bytes | None:
+    """The key in a Secret's bytes: without the newline that ``echo`` added, nor a scheme that was
+    pasted along. None where nothing is left, which no client's key may equal."""
+    words = content.split()
+    if len(words) == 2 and words[0].lower() == _SCHEME:
+        return words[1]
+    return content.strip() or None
+
+
+def token(authorization: list[bytes]) -> bytes | None:
+    """What a client sent as its key; None where it sent none, or more than one."""
+    if len(authorization) != 1:
+        return None
+    scheme, _, rest = authorization[0].strip().partition(b" ")
+    return rest.strip() if scheme.lower() == _SCHEME else None
