@@ -68,9 +68,12 @@ def _owner_line(where: pathlib.Path) -> str:
 
 
 def free_bytes(path: pathlib.Path) -> int:
-    """Bytes that this user may still write."""
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize
+    """Bytes that this user may still write at a path, which need not exist yet."""
+    for place in (path, *path.parents):
+        with contextlib.suppress(FileNotFoundError):
+            found = os.statvfs(place)
+            return found.f_bavail * found.f_frsize
+    raise AssertionError("the root folder exists")
 
 
 def make_folders(root: pathlib.Path, relative: pathlib.PurePosixPath) -> pathlib.Path:

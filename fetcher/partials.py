@@ -72,7 +72,6 @@ class Partial:
 
     def start(self) -> None:
         """Begin to sign as the owner."""
-        self.sign()
         self._signer.start()
 
     def may_write(self) -> None:
@@ -160,12 +159,12 @@ def collect(root: pathlib.Path, timing: Timing, *, stop: threading.Event) -> Non
     old = {
         path: sign
         for path in _folders(root, "")
-        if (sign := _sign(path)) is not None and now - sign[1] / 1e9 > timing.abandoned
+        if (sign := _sign(path) or _unsigned(path)) and now - sign[1] / 1e9 > timing.abandoned
     }
     if not old or stop.wait(timing.confirm):
         return
     for path, sign in old.items():
-        if _sign(path) == sign:
+        if (_sign(path) or _unsigned(path)) == sign:
             _doom(path)
 
 
@@ -191,6 +190,14 @@ def _sign(path: pathlib.Path) -> tuple[bytes, int] | None:
         return None
 
 
+def _unsigned(path: pathlib.Path) -> tuple[bytes, int] | None:
+    """For a folder whose maker was killed before it signed: when it was made."""
+    try:
+        return b"", path.lstat().st_mtime_ns
+    except OSError:
+        return None
+
+
 class _Watch:
     """What has been seen of a folder's owner so far."""
 
@@ -201,7 +208,7 @@ class _Watch:
 
     def gone(self, path: pathlib.Path, root: pathlib.Path, timing: Timing) -> bool:
         """Whether the owner is gone for sure, after one more look."""
-        # None: killed between making the folder and signing, or taken by another run just now.
+        # None: taken over by another run just now.
         sign = _sign(path) or (b"", 0)
         owner = _parse(sign[0])
         self.holder = str(owner.get("host") or "another run")
@@ -244,20 +251,29 @@ def _take_over(path: pathlib.Path, key: str, timing: Timing) -> Partial | None:
         if not stat.S_ISREG(_mode(mine / _OWNER)):
             os.close(disk.open_new(mine / _OWNER))
         partial = Partial(mine, timing)
-        partial.start()
+        partial.sign()
+    partial.start()
     return partial
 
 
 def _create(root: pathlib.Path, key: str, timing: Timing) -> Partial:
-    path = root / f"{PREFIX}{key}-{os.urandom(8).hex()}"
+    """Make a folder that carries its owner's sign from the moment it has a key's name."""
+    random = os.urandom(8).hex()
+    unsigned, path = root / f"{PREFIX}new-{random}", root / f"{PREFIX}{key}-{random}"
     with disk.named(root):
         # Readable for us only: on a shared volume nobody can plant a link inside. The folder
         # within, which is what readers get, is open to all.
-        path.mkdir(0o700)
-        os.close(disk.open_new(path / _OWNER))
-        partial = Partial(path, timing)
-        partial.start()
-        _make(path / FILES)
+        unsigned.mkdir(0o700)
+        try:
+            _make(unsigned / FILES)
+            os.close(disk.open_new(unsigned / _OWNER))
+            Partial(unsigned, timing).sign()
+            unsigned.rename(path)
+        except BaseException:
+            remove_tree(unsigned)
+            raise
+    partial = Partial(path, timing)
+    partial.start()
     return partial
 
 

@@ -22,6 +22,8 @@ _HEX64 = re.compile(r"[0-9a-f]{64}")
 # The server's cap on one listing; it says neither that it cut nor how much (modelscope_hub's
 # constants name it, and no paging parameter is honoured).
 _LISTING_CAP = 3000
+# A tree that needs more requests than this has more files than are taken, or no end.
+_MAX_LISTINGS = 1000
 
 
 class ModelScope:
@@ -34,12 +36,14 @@ class ModelScope:
         self._endpoint = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/")
         self._base = f"{self._endpoint}/api/v1/models/{model.owner}/{model.name}"
         token = replies.secret_from(access.environ, "MODELSCOPE_API_TOKEN")
+        self._listings = 0
         self._secrets = (
             {"Authorization": f"Bearer {token}", "Cookie": f"m_session_id={token}"} if token else {}
         )
 
     def plan(self) -> plans.Plan:
         """List the revision's files."""
+        self._listings = 0
         files = tuple(self._walk(""))
         if not files:
             raise errors.NotFound(f"{self._model} has no files")
@@ -90,6 +94,11 @@ class ModelScope:
         return path
 
     def _listing(self, root: str, *, recursive: bool) -> list[dict[str, typing.Any]]:
+        self._listings += 1
+        if self._listings > _MAX_LISTINGS:
+            raise errors.Refused(
+                f"{self._model} has more folders than {_MAX_LISTINGS} listings show"
+            )
         query = {"Revision": self._model.revision, "Recursive": str(recursive)}
         if root:
             query["Root"] = root

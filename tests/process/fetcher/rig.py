@@ -37,11 +37,17 @@ def environment(environ: dict[str, str] | None = None) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1", **(environ or {})}
 
 
+COMMAND = (sys.executable, "-m", "fetcher")
+
+
 def start(
-    *arguments: str, environ: dict[str, str] | None = None, **popen: typing.Any
+    *arguments: str,
+    environ: dict[str, str] | None = None,
+    command: tuple[str, ...] = COMMAND,
+    **popen: typing.Any,
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "fetcher", *arguments],
+        [*command, *arguments],
         env=environment(environ),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
