@@ -5,6 +5,7 @@ how long is decided by the demand, so that an activation nobody wants any more e
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import time
@@ -18,6 +19,8 @@ from gateway.settings import Settings
 # A held request leaves at most this long after its engine first answers; each look at an engine
 # that refuses costs the gateway about 0.2 ms.
 PROBE_INTERVAL = 0.015
+# A replica that refused while others serve: its return is no cold start, so it may wait a moment.
+MEND_INTERVAL = 1.0
 # Nothing asked for the scaler and nothing starts: then nobody will start anything.
 HOPELESS_AFTER = 30.0
 
@@ -68,8 +71,7 @@ class Activation:
             self.urgent.set()
             log.info("activation began")
         self._demand.lease(until=now + self._settings.activation_timeout)
-        if self._runner is None:
-            self._runner = asyncio.create_task(self._run())
+        self._start()
         return self.cycle
 
     async def wait(self, until: float) -> Replica | None:
@@ -98,19 +100,30 @@ class Activation:
             probe.cancel()
 
     async def _run(self) -> None:
+        """Ask every 15 ms while a cold start is on, and after that, more slowly, only those that
+        Kubernetes takes for ready and that refused."""
         loop = asyncio.get_running_loop()
-        while self.cycle is not None:
-            if not self._demand.active(loop.time()):
+        while self.cycle is not None or self._replicas.ejected():
+            if self.cycle is None:
+                self._ask(self._replicas.ejected())
+                await self._sleep(MEND_INTERVAL)
+            elif self._demand.active(loop.time()):
+                self._ask(self._replicas.starting())
+                await asyncio.sleep(PROBE_INTERVAL)
+            else:
                 self._end("timeout", loop.time())
-                break
-            self._probe_starting()
-            await asyncio.sleep(PROBE_INTERVAL)
         self._runner = None
         for probe in self._probes.values():
             probe.cancel()
 
-    def _probe_starting(self) -> None:
-        for replica in self._replicas.starting():
+    async def _sleep(self, seconds: float) -> None:
+        """Cut short by the beginning of a cold start."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.urgent.wait()
+
+    def _ask(self, replicas: list[Replica]) -> None:
+        for replica in replicas:
             # Without a request to ask, ready is what Kubernetes says; only one that it says is
             # ready, but that refused, is tried.
             may_ask = self._settings.readiness is not None or replica.listed.ready
@@ -126,10 +139,16 @@ class Activation:
     def _probed(self, replica: Replica, _: asyncio.Task[None]) -> None:
         del self._probes[replica]
 
+    def _start(self) -> None:
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._run())
+
     def _look(self) -> None:
         """Something about the replicas changed."""
         cycle = self.cycle
         if cycle is None:
+            if self._replicas.ejected():
+                self._start()
             return
         if cycle.starting_at is None and self._replicas.starting():
             cycle.starting_at = time.time()

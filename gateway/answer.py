@@ -130,11 +130,11 @@ class Answer:
         except (TimeoutError, ConnectionError):
             raise ClientGone from None
 
-    def heartbeat(self) -> None:
+    def heartbeat(self, beat: bytes) -> None:
         """The first one commits to a 200: from here on an error can only be an event."""
         if not self.committed:
             self.head(200, b"OK", _STREAM_HEADERS, length=None)
-        self.write(dialects.HEARTBEAT)
+        self.write(beat)
 
     def json(
         self, status: int, payload: dict[str, Any] | list[Any], headers: Headers | None = None

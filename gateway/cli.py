@@ -47,6 +47,7 @@ def parse(argv: Sequence[str]) -> Settings:
         max_queue=flags.max_queue,
         cold_start=ColdStart(flags.cold_start),
         heartbeat_interval=flags.heartbeat_interval_seconds,
+        data_heartbeats=flags.data_heartbeats,
         activation_timeout=flags.activation_timeout_seconds,
         min_replicas=flags.min_replicas,
         target=flags.target,
@@ -93,6 +94,11 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--max-queue", type=_whole(1), default=100, help="requests admitted at once")
     p.add_argument("--cold-start", choices=[m.value for m in ColdStart], default="keepalive")
     p.add_argument("--heartbeat-interval-seconds", type=_positive, default=10.0)
+    p.add_argument(
+        "--data-heartbeats",
+        action="store_true",
+        help="heartbeats as chunks without content, for clients that count chunks only",
+    )
     p.add_argument("--activation-timeout-seconds", type=_positive, default=300.0)
     p.add_argument("--min-replicas", type=_whole(0), default=0)
     p.add_argument("--target", type=_positive, default=10.0, help="demand per replica")

@@ -44,6 +44,25 @@ def streaming(path: str) -> Dialect | None:
     return _BY_PATH.get(path)
 
 
+def data_heartbeat(path: str, model: str | None) -> bytes:
+    """A heartbeat that SDKs hand to their users: a chunk with an empty delta.
+
+    For clients that give up between parsed chunks, whatever comments arrive. Where the dialect
+    knows no such thing it is the comment.
+    """
+    chunk: dict[str, object] = {"id": "heartbeat", "created": 0, "model": model or ""}
+    if path == "/v1/chat/completions":
+        delta = {"role": "assistant", "content": ""}
+        choice: dict[str, object] = {"index": 0, "delta": delta, "finish_reason": None}
+        return _data(chunk | {"object": "chat.completion.chunk", "choices": [choice]})
+    if path == "/v1/completions":
+        choice = {"index": 0, "text": "", "logprobs": None, "finish_reason": None}
+        return _data(chunk | {"object": "text_completion", "choices": [choice]})
+    if path == "/v1/messages":
+        return b"event: ping\n" + _data({"type": "ping"})
+    return HEARTBEAT
+
+
 def error_event(dialect: Dialect, error: Refusal) -> bytes:
     """What ends a stream that cannot go on: an event that SDKs raise, and the dialect's end."""
     detail = error.detail()

@@ -106,6 +106,7 @@ class _Hold:
         self._deps = deps
         self._dialect: dialects.Dialect | None = None
         self._since: float | None = None
+        self._beat = dialects.HEARTBEAT
         self._next_beat = 0.0
         self._limit_outcome = Outcome.ACTIVATION_TIMEOUT
         self.deadline: float | None = None  # None: it never had to wait.
@@ -154,6 +155,8 @@ class _Hold:
         self._want.wait()
         call.bill.waited_since = time.time()
         self._dialect = dialects.streaming(call.target.path) if ask.stream else None
+        if settings.data_heartbeats:
+            self._beat = dialects.data_heartbeat(call.target.path, ask.model)
         self._next_beat = now + settings.heartbeat_interval
         limit = settings.activation_timeout
         if self._dialect is None:
@@ -199,7 +202,7 @@ class _Hold:
         if self._dialect is None or now < self._next_beat:
             return
         settings, answer = self._deps.settings, self._call.answer
-        answer.heartbeat()
+        answer.heartbeat(self._beat)
         self._call.bill.heartbeats += 1
         self._deps.signals.heartbeats += 1
         self._next_beat = now + settings.heartbeat_interval

@@ -87,6 +87,9 @@ class ReplicaSet:
                 replica.gone = True
                 del self._replicas[address]
             else:
+                if now.ready and not replica.listed.ready and replica.proof is Proof.REFUSED:
+                    # Kubernetes saw it come back after we saw it refuse.
+                    replica.proof = Proof.NONE
                 replica.listed = now
         for address, endpoint in told.items():
             if address not in self._replicas:
@@ -104,6 +107,10 @@ class ReplicaSet:
 
     def starting(self) -> list[Replica]:
         return [r for r in self._replicas.values() if r.starting]
+
+    def ejected(self) -> list[Replica]:
+        """Those that refused although Kubernetes says that they are ready."""
+        return [r for r in self._replicas.values() if r.starting and r.listed.ready]
 
     def counts(self) -> dict[str, int]:
         replicas = self._replicas.values()

@@ -57,6 +57,7 @@ class Settings:
     max_queue: int
     cold_start: ColdStart
     heartbeat_interval: float
+    data_heartbeats: bool
     activation_timeout: float
     min_replicas: int
     target: float

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import statistics
 from pathlib import Path
 
@@ -242,3 +243,21 @@ async def test_a_cold_start_is_logged_phase_by_phase(tmp_path: Path) -> None:
         moments = [phases[name] for name in ("accepted", "released", "forwarded", "first_byte")]
         assert moments == sorted(moments)
         assert line["replica"] == f"127.0.0.1:{engine.port}"
+
+
+@pytest.mark.parametrize(
+    ("path", "beat"),
+    [
+        ("/v1/chat/completions", {"object": "chat.completion.chunk", "model": "m"}),
+        ("/v1/completions", {"object": "text_completion", "model": "m"}),
+        ("/v1/messages", {"type": "ping"}),
+    ],
+)
+async def test_heartbeats_can_be_data_for_clients_that_count_only_that(
+    tmp_path: Path, path: str, beat: dict[str, str]
+) -> None:
+    async with rig.Gateway(tmp_path, "--data-heartbeats") as gateway, gateway.client() as client:
+        client.send(wire.post(path, {"model": "m", "stream": True}))
+        await client.head()
+        data = (await client.chunk()).rpartition(b"data: ")[2]
+        assert beat.items() <= json.loads(data).items()

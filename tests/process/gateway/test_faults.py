@@ -480,3 +480,23 @@ async def test_an_answer_that_ends_with_its_connection_is_passed_on_whole(
     answer = await gateway.ask(PLAIN)
     assert (answer.complete, answer.body) == (True, b"all of it")
     await gateway.settled()
+
+
+async def test_a_replica_that_refuses_is_left_out_and_returns(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    """Its container restarts quicker than the kubelet notices, so the slices never change."""
+    other = stubs.Engine()
+    await other.start()
+    gateway.tell(rig.endpoint(engine.port, ready=True), rig.endpoint(other.port, ready=True))
+    await gateway.ready(2)
+    await other.stop()
+    for _ in range(6):
+        assert (await gateway.ask(PLAIN)).status == 200
+    assert (await gateway.queue())["replicas"] == {"ready": 1, "starting": 1, "terminating": 0}
+    await other.start()
+    await gateway.ready(2)
+    for _ in range(4):
+        assert (await gateway.ask(PLAIN)).status == 200
+    assert other.received
+    await other.stop()

@@ -156,3 +156,18 @@ async def test_an_answer_that_is_no_stream_after_the_200_is_an_api_error(
         gateway.tell(rig.endpoint(engine.port))
         with pytest.raises(openai.APIError, match="too long"):
             await ask
+
+
+async def test_data_heartbeats_are_chunks_that_naive_code_can_read(tmp_path: Path) -> None:
+    async with rig.Gateway(tmp_path, "--data-heartbeats") as gateway:
+        url = f"http://127.0.0.1:{gateway.port}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="x") as client:
+            ask = asyncio.create_task(collect(client))
+            await gateway.until(waiting=1)
+            await asyncio.sleep(0.5)
+            async with stubs.Engine(engine_like) as engine:
+                gateway.tell(rig.endpoint(engine.port))
+                chunks = await ask
+    texts = [chunk.choices[0].delta.content for chunk in chunks]
+    assert len(texts) > 2
+    assert "".join(text or "" for text in texts) == "hihi"
