@@ -114,13 +114,13 @@ class Fleet:
         """Wake the service that sleeps longest."""
         name, endpoint = self._sleeper()
         logs = self._folder / "logs"
-        gateway = logs / f"default-{name}-gateway.log"
+        gateway = logs / f"default_{name}_gateway.log"
         before = len(split.requests(gateway.read_text()))
         host, _, _ = endpoint.removeprefix("http://").partition("/")
         _ask(int(host.rpartition(":")[2]))
         while len(found := split.requests(gateway.read_text())) == before:
             time.sleep(0.01)
-        return split.cold_start(found[-1], (logs / f"default-{name}-engine.log").read_text())
+        return split.cold_start(found[-1], (logs / f"default_{name}_engine.log").read_text())
 
     def _sleeper(self) -> tuple[str, str]:
         while True:

@@ -10,11 +10,13 @@ from local.errors import Problem
 
 def main(argv: Sequence[str] | None = None) -> None:
     flags = _parser().parse_args(argv)
-    # Late: --help and a wrong flag do not wait for everything that a run needs.
-    from local import up
-
     try:
+        # Late: --help and a wrong flag do not wait for everything that a run needs.
+        from local import up
+
         up.up(flags.paths, port=flags.port, as_json=flags.output == "json", logs=flags.log_dir)
+    except KeyboardInterrupt:
+        sys.exit(130)  # Before anything was started; as a shell counts it.
     except Problem as e:
         for line in e.lines:
             print(f"noctaya: {line}", file=sys.stderr)

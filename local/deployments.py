@@ -17,11 +17,15 @@ class Replicas:
         task: Callable[[str], kubelet.Task],
         book: processes.Keeper,
         changed: Callable[[], None],
+        *,
+        spare: bool,
     ) -> None:
+        """``spare``: a replica may start beside one that still ends; no device is waited for."""
         self._name = name
         self._task = task
         self._book = book
         self._changed = changed
+        self._spare = spare
         self._started = 0
         self._living: dict[asyncio.Task[None], kubelet.Replica] = {}
 
@@ -33,7 +37,8 @@ class Replicas:
     def match(self, wanted: int) -> None:
         """Start or end as many as it takes; the least useful end first."""
         staying = [replica for replica in self.all if replica.seen.ending_since is None]
-        for _ in range(wanted - len(staying)):
+        taken = staying if self._spare else self.all
+        for _ in range(wanted - len(taken)):
             self._start()
         doomed = first_to_end([replica.seen for replica in staying])
         for seen in doomed[: max(0, len(staying) - wanted)]:

@@ -80,7 +80,7 @@ class Replica:
         crashes = 0
         while not self._ending.is_set():
             started_at = _now()
-            code = await self._once()
+            code, last_words = await self._once()
             if self._ending.is_set():
                 break
             crashes = 0 if (_now() - started_at).total_seconds() > HEALTHY_SECONDS else crashes
@@ -90,24 +90,21 @@ class Replica:
                 started_at=None,
                 backoff_seconds=delay,
                 last_exit=pods.Exit(
-                    code=code,
-                    started_at=started_at,
-                    at=_now(),
-                    last_words=processes.last_words(self._task.log),
+                    code=code, started_at=started_at, at=_now(), last_words=last_words
                 ),
             )
             await concurrently.waited(self._ending, seconds=delay)
             self._see(restarts=self.seen.restarts + 1, backoff_seconds=0)
 
-    async def _once(self) -> int:
-        """One process from its start to its end, whoever ends it. Returns its exit code."""
+    async def _once(self) -> tuple[int, str]:
+        """One process from its start to its end, whoever ends it: its exit code and last words."""
         self.port = self._task.port or _free_port()
         program = self._task.program(self.port)
         try:
             child = await processes.start(program, self._task.log, self._book)
         except OSError as e:
-            self._task.log.write_text(f"{program.argv[0]}: {e.strerror}\n")
-            return 127  # What a shell answers for a command that cannot be run.
+            # What a shell answers for a command that cannot be run.
+            return 127, f"{e.filename}: {e.strerror}"
         self._see(started_at=_now())
         async with (
             concurrently.running(self._probe_readiness()),
@@ -115,7 +112,7 @@ class Replica:
         ):
             code = await child.exit_code()
         self._set_ready(False)
-        return code
+        return code, processes.last_words(self._task.log)
 
     async def _stop_at_end(self, child: processes.Child) -> None:
         await self._ending.wait()

@@ -103,6 +103,12 @@ def probe(deployment: Object) -> kubelet.Probe | None:
     )
 
 
+def holds_device(deployment: Object) -> bool:
+    """Whether a replica asks for more than a machine's CPU and memory."""
+    limits = objects.mapping(container(deployment), "resources", "limits")
+    return bool(set(limits) - {"cpu", "memory", "ephemeral-storage"})
+
+
 def grace_seconds(deployment: Object) -> float:
     template = objects.mapping(deployment, "spec", "template", "spec")
     found = objects.number(template, "terminationGracePeriodSeconds")

@@ -34,6 +34,7 @@ class Prepared:
     engine_probe: kubelet.Probe
     gateway_probe: kubelet.Probe
     drain: drain.Drain
+    holds_device: bool
     served_model: str | None
 
     @property
@@ -83,6 +84,7 @@ def prepare(
             llmservice.LLMServiceSpec.model_validate(world.parent["spec"]),
             runtime.InferenceRuntimeSpec.model_validate(objects.without_nulls(found.value)["spec"]),
         ),
+        holds_device=plan.holds_device(backend),
         served_model=plan.served_model(gateway),
     )
 

@@ -76,14 +76,19 @@ class Service:
         self._world = prepared.world
         self._engine_has_answered = False
         self._waiting = self._running = 0
-        file = prepared.key.replace("/", "-")
+        # No name in Kubernetes holds an underscore: two services never share a file.
+        file = prepared.key.replace("/", "_")
         self._slices_file = machine.state / f"{file}.json"
-        self._logs = {name: machine.logs / f"{file}-{name}.log" for name in ("engine", "gateway")}
+        self._logs = {name: machine.logs / f"{file}_{name}.log" for name in ("engine", "gateway")}
         self._backend = deployments.Replicas(
-            prepared.backend, self._engine, machine.book, self._process_changed
+            prepared.backend,
+            self._engine,
+            machine.book,
+            self._process_changed,
+            spare=not prepared.holds_device,
         )
         self._gateway = deployments.Replicas(
-            prepared.gateway, self._front, machine.book, self._process_changed
+            prepared.gateway, self._front, machine.book, self._process_changed, spare=True
         )
         self._scaler = keda.Keda(self._scaler_address, self)
 
@@ -180,10 +185,10 @@ class Service:
             ended = replica.seen.last_exit
             if ended is not None and not self._engine_has_answered and not self.failure:
                 lasted = (ended.at - ended.started_at).total_seconds()
-                said = f"; its last words: {ended.last_words}" if ended.last_words else ""
                 self.failure = (
                     f"{self.prepared.command_place}: the engine of {self.prepared.key} exited "
-                    f"with code {ended.code} after {lasted:.1f} s and never answered{said}"
+                    f"with code {ended.code} after {lasted:.1f} s and never answered; --log-dir "
+                    f"DIR keeps its log, which ends: {ended.last_words or '(empty)'}"
                 )
 
     # What runs.

@@ -31,7 +31,7 @@ def up(paths: Sequence[Path], *, port: int, as_json: bool, logs: Path | None) ->
             )
             for document in known.services
         ]
-        ports = [_ports(port + index) for index in range(len(prepared))]
+        ports = _ports(port, len(prepared))
         run = Run(machine, as_json=as_json)
         asyncio.run(run.live(prepared, ports))
 
@@ -140,16 +140,25 @@ def _make_folder(folder: Path) -> None:
         raise Failure(f"--log-dir {folder}: cannot be made: {e.strerror}") from e
 
 
-def _ports(port: int) -> Ports:
-    with socket.socket() as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            sock.bind((ADDRESS, port))
-        except (OSError, OverflowError) as e:
-            reason = e.strerror if isinstance(e, OSError) else str(e)
-            raise Failure(
-                f"--port: cannot listen on {ADDRESS}:{port}: {reason}; choose another with --port"
-            ) from e
-    with socket.socket() as sock:
-        sock.bind((ADDRESS, 0))
-        return Ports(http=port, scaler=sock.getsockname()[1])
+def _ports(first: int, count: int) -> list[Ports]:
+    """One in a row for each endpoint, and any free one for each scaler."""
+    with contextlib.ExitStack() as held:
+        return [
+            Ports(http=_take(held, port), scaler=_take(held, 0))
+            for port in range(first, first + count)
+        ]
+
+
+def _take(held: contextlib.ExitStack, port: int) -> int:
+    """A port that is free now, kept until the others are found; 0: any. Raises Failure."""
+    sock = held.enter_context(socket.socket())
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((ADDRESS, port))
+    except (OSError, OverflowError) as e:
+        reason = e.strerror if isinstance(e, OSError) else "no such port"
+        raise Failure(
+            f"--port: cannot listen on {ADDRESS}:{port}: {reason}; choose another with --port"
+        ) from e
+    taken: int = sock.getsockname()[1]
+    return taken

@@ -95,3 +95,12 @@ def test_a_drain_is_what_runtime_and_service_say() -> None:
     assert drained(lifecycle=on, metrics={"queueDepth": "w", "running": "r"}) == Drain(
         seconds=20, metrics_path="/metrics", gauges=("r", "w")
     )
+
+
+def test_a_device_is_whatever_is_not_cpu_or_memory() -> None:
+    def holds(**limits: str) -> bool:
+        return plan.holds_device(deployment(resources={"limits": limits}))
+
+    assert not plan.holds_device(deployment())
+    assert not holds(cpu="1", memory="1Gi")
+    assert holds(**{"memory": "1Gi", "nvidia.com/gpu": "1"})
