@@ -95,10 +95,13 @@ class Partial:
         self._signed_at = started
 
     def release(self) -> None:
-        """Stop signing and leave the folder to whoever comes next."""
+        """Stop signing and leave the folder, if anything is in it, to whoever comes next."""
         self._end()
         with contextlib.suppress(OSError):
-            self.sign(released=True)
+            if not os.listdir(self.files):
+                remove_tree(self.path)
+            else:
+                self.sign(released=True)
 
     def remove(self) -> None:
         """Stop signing and take the folder away."""

@@ -1,3 +1,5 @@
+"""The fetcher against real registries, clients and volumes, and hubs that say they are fakes."""
+
 import collections.abc
 import pathlib
 

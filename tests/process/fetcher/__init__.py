@@ -1,1 +1,0 @@
-"""The fetcher against real registries, clients and volumes, and hubs that say they are fakes."""

@@ -1,1 +1,0 @@
-"""The fetcher's rules that need neither a network nor a volume."""
