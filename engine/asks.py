@@ -14,6 +14,9 @@ from engine.config import Config
 # What /v1/completions generates when max_tokens is left out (OpenAI's and vLLM's default).
 COMPLETION_DEFAULT_TOKENS = 16
 
+# OpenAI's limit.
+MOST_CHOICES = 128
+
 Body = Mapping[str, Any]
 
 
@@ -146,8 +149,8 @@ def _common(body: Body) -> dict[str, Any]:
     elif not stream:
         raise errors.schema("stream_options is only for stream=true", "stream_options")
     n = _integer(body, "n")
-    if n is not None and n < 1:
-        raise errors.bad_request(f"n is {n}: expected at least 1", "n")
+    if n is not None and not 1 <= n <= MOST_CHOICES:
+        raise errors.bad_request(f"n is {n}: expected 1 to {MOST_CHOICES}", "n")
     return {
         "n": n or 1,
         "stream": stream,

@@ -96,7 +96,8 @@ async def _generate(
     # A client's own id becomes the answer's, so that one id follows a request end to end.
     request_id = request.headers.get("X-Request-Id") or uuid.uuid4().hex
     head = frames.Head(id=f"{prefix}-{request_id}", created=int(time.time()), ask=ask)
-    choices = [echo.generate(prompt, ask.limits) for prompt in ask.prompts for _ in range(ask.n)]
+    each = [echo.generate(prompt, ask.limits) for prompt in ask.prompts]
+    choices = [choice for choice in each for _ in range(ask.n)]
     if ask.stream:
         return await _stream(request, engine, head, choices)
     steps = 0

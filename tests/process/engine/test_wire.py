@@ -141,6 +141,9 @@ def test_an_unnamed_model_is_the_served_one(engine: Engine, model: str | None) -
             CHAT, {"messages": HELLO, "n": 0}, 400, "BadRequestError", "n", id="no choice"
         ),
         pytest.param(
+            CHAT, {"messages": HELLO, "n": 129}, 400, "BadRequestError", "n", id="many choices"
+        ),
+        pytest.param(
             COMPLETION,
             {"prompt": "x", "max_tokens": "5"},
             400,
