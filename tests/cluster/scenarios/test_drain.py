@@ -13,15 +13,17 @@ def test_a_request_in_every_second_of_a_drain_is_answered(start: Start) -> None:
     assert service.ask().finished
     service.wait_ready()
 
-    def ending() -> bool:
-        return any("deletionTimestamp" in pod["metadata"] for pod in service.pods())
+    def ending() -> set[str]:
+        metadata = (pod["metadata"] for pod in service.pods())
+        return {meta["uid"] for meta in metadata if "deletionTimestamp" in meta}
 
-    service.cluster.wait("the replica ends", ending, seconds=90)
+    drained = service.cluster.wait("the replica ends", ending, seconds=90)
     begin = time.monotonic()
     asked = []
     for second in range(DRAIN_SECONDS):
         time.sleep(max(0.0, begin + second - time.monotonic()))
         asked.append(service.asking(f"second {second}"))
+    assert drained <= ending(), "the drain was over before its time"
     for second, request in enumerate(asked):
         answer = request.result(timeout=90)
         assert (answer.status, answer.finished) == (200, True), (second, answer)

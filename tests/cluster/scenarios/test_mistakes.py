@@ -17,14 +17,18 @@ def pair(start: Start) -> Endpoint:
 
 
 @pytest.mark.parametrize(
-    "mistake",
+    ("mistake", "named"),
     [
-        pytest.param({"runtime": {"name": "ecko"}}, id="a runtime that does not exist"),
-        pytest.param({"scaling": {"metric": "kvCacheUtil"}}, id="a metric that is not implemented"),
+        pytest.param({"runtime": {"name": "ecko"}}, "ecko", id="a runtime that does not exist"),
+        pytest.param(
+            {"scaling": {"metric": "kvCacheUtil"}},
+            "kvCacheUtil",
+            id="a metric that is not implemented",
+        ),
     ],
 )
 def test_a_typo_keeps_both_replicas_and_deletes_nothing(
-    pair: Endpoint, mistake: dict[str, object]
+    pair: Endpoint, mistake: dict[str, object], named: str
 ) -> None:
     right = pair.service()["spec"]
     pods = {pod["metadata"]["uid"] for pod in pair.pods()}
@@ -34,6 +38,7 @@ def test_a_typo_keeps_both_replicas_and_deletes_nothing(
     def told() -> bool:
         seen = pair.condition("Ready")
         assert seen["status"] == "False", seen
+        assert named in seen["message"], seen
         assert pair.service()["status"]["observedGeneration"] == _generation(pair)
         return True
 
