@@ -46,6 +46,8 @@ class LocalReference(Spec):
     name: ObjectName = Field(description="Name of the object in the service's namespace.")
 
 
+HUBS = ("hf", "huggingface", "modelscope")
+
 _PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
 _REPOSITORY = f"{_PART}/{_PART}(@[A-Za-z0-9][A-Za-z0-9._/-]*)?"
 
@@ -252,6 +254,14 @@ class Scaling(Spec):
 class Cache(Spec):
     """Where downloaded weights are kept."""
 
+    cel = (
+        Rule(
+            "!self.prewarm || self.strategy != 'None'",
+            "spec.cache.prewarm needs a cache that outlives the Pod; set spec.cache.strategy to"
+            " something other than None",
+        ),
+    )
+
     strategy: Literal["NodeLocalPVC", "SharedPVC", "HostPath", "None", "BakedImage"] = Field(
         "NodeLocalPVC",
         description="NodeLocalPVC keeps weights on a ReadWriteOnce claim, SharedPVC on a"
@@ -273,6 +283,12 @@ class Cache(Spec):
         description="Downloads the weights before the first start. Not implemented yet: a service"
         " that sets it is not reconciled and its status says so.",
     )
+
+    @pydantic.model_validator(mode="after")
+    def _prewarm_needs_a_cache(self) -> "Cache":
+        if self.prewarm and self.strategy == "None":
+            raise ValueError(self.cel[0].message)
+        return self
 
 
 class ResourceAmounts(Spec):
@@ -344,8 +360,35 @@ class Endpoint(Spec):
     )
 
 
+_IS_HUB = "self.model.source.uri.matches('^(hf|huggingface|modelscope)://')"
+_IS_OCI = "self.model.source.uri.startsWith('oci://')"
+_IS_CLAIM = "self.model.source.uri.startsWith('pvc://')"
+_IS_STAGED = "(has(self.cache) && self.cache.prewarm)"
+
+SECRET_NEEDS_OCI = Rule(
+    f"!has(self.model.source) || !has(self.model.source.secretRef) || {_IS_OCI}",
+    "spec.model.source.secretRef is for oci:// sources only; remove it",
+)
+OCI_NEEDS_CACHE = Rule(
+    f"!has(self.model.source) || !{_IS_OCI} || !has(self.cache) || self.cache.strategy != 'None'",
+    "an oci:// source is staged on a cache; set spec.cache.strategy to something other than None",
+)
+CLAIM_IS_NOT_STAGED = Rule(
+    f"!has(self.model.source) || !{_IS_CLAIM} || !{_IS_STAGED}",
+    "a pvc:// source holds its weights already; remove spec.cache.prewarm",
+)
+REVISION_NEEDS_STAGING = Rule(
+    f"!has(self.model.source) || !{_IS_HUB} || !self.model.source.uri.contains('@')"
+    f" || {_IS_STAGED}",
+    "a source with a @REVISION needs a staged cache; set spec.cache.prewarm or leave the revision"
+    " out",
+)
+
+
 class LLMServiceSpec(Spec):
     """A model endpoint that releases its accelerator when nobody calls."""
+
+    cel = (SECRET_NEEDS_OCI, OCI_NEEDS_CACHE, CLAIM_IS_NOT_STAGED, REVISION_NEEDS_STAGING)
 
     model: Model = Field(description="The model to serve.")
     runtime: RuntimeChoice = Field(description="The InferenceRuntime that serves it.")
@@ -362,6 +405,23 @@ class LLMServiceSpec(Spec):
     image_pull_secrets: Annotated[tuple[LocalReference, ...], many(16, keyed_by="name")] = Field(
         (), description="Pull secrets of every Pod of the service."
     )
+
+    @pydantic.model_validator(mode="after")
+    def _source_and_cache_fit(self) -> "LLMServiceSpec":
+        source = self.model.source
+        if source is None:
+            return self
+        scheme, _, rest = source.uri.partition("://")
+        broken = {
+            SECRET_NEEDS_OCI: source.secret_ref is not None and scheme != "oci",
+            OCI_NEEDS_CACHE: scheme == "oci" and self.cache.strategy == "None",
+            CLAIM_IS_NOT_STAGED: scheme == "pvc" and self.cache.prewarm,
+            REVISION_NEEDS_STAGING: scheme in HUBS and "@" in rest and not self.cache.prewarm,
+        }
+        for rule, is_broken in broken.items():
+            if is_broken:
+                raise ValueError(rule.message)
+        return self
 
 
 PHASES = ("Pending", "Loading", "Ready", "ScaledToZero", "Degraded")

@@ -135,12 +135,21 @@ def _stage(backend: BackendSeen) -> tuple[str, Reason, str]:
             return "Pending", Reason.ACTIVATING, Reason.ACTIVATING.help
         case Stage.UNSCHEDULABLE:
             assert furthest is not None
-            said = [words for words in (furthest.scheduler_words, backend.pending_claim) if words]
-            return "Pending", Reason.SCHEDULING_DELAYED, "no node takes the Pod: " + "; ".join(said)
+            return "Pending", Reason.SCHEDULING_DELAYED, _unschedulable(furthest, backend)
         case Stage.STARTING:
             return "Loading", Reason.STARTING, Reason.STARTING.help
         case Stage.LOADING | Stage.READY:
             return "Loading", Reason.MODEL_LOADING, Reason.MODEL_LOADING.help
+
+
+def _unschedulable(pod: PodSeen, backend: BackendSeen) -> str:
+    said = [pod.scheduler_words or "the scheduler does not say why", backend.pending_claim]
+    if backend.replicas > 1 and backend.single_node_claim:
+        said.append(
+            f"claim {backend.single_node_claim} is ReadWriteOnce, so that all replicas must fit on"
+            " one node; more nodes need cache.strategy: SharedPVC"
+        )
+    return "no node takes the Pod: " + "; ".join(words for words in said if words)
 
 
 def _cold_start_budget(plan: Plan) -> Verdict:

@@ -38,6 +38,7 @@ class BackendSeen:
     deadline_seconds: int
     pods: tuple[PodSeen, ...]
     pending_claim: str  # The cache claim in words while it is not bound; else empty.
+    single_node_claim: str  # Its name where it can serve replicas of one node only; else empty.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,6 +98,7 @@ def _backend(
         deadline_seconds=objects.number(wanted, "spec", "progressDeadlineSeconds") or 600,
         pods=tuple(pods.read(pod, names.ENGINE_CONTAINER) for pod in current),
         pending_claim=_pending_claim(service, namespace, request),
+        single_node_claim=_single_node_claim(service, namespace, request),
     )
 
 
@@ -113,13 +115,24 @@ def _pods(request: wire.CompositeRequest, component: str) -> list[Object]:
 
 
 def _pending_claim(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> str:
-    claim = request.children.get(names.CLAIMS, {}).get(f"{namespace}/{names.cache(service)}")
+    claim = _claim(service, namespace, request)
     phase = objects.text(claim, "status", "phase")
-    if claim is None or phase == "Bound":
+    if not claim or phase == "Bound":
         return ""
     storage_class = objects.text(claim, "spec", "storageClassName")
     with_class = f"StorageClass {storage_class}" if storage_class else "no StorageClass"
     return f"claim {names.cache(service)} with {with_class} is {phase or 'Pending'}"
+
+
+def _single_node_claim(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> str:
+    modes = objects.dig(_claim(service, namespace, request), "spec", "accessModes")
+    return names.cache(service) if modes == ["ReadWriteOnce"] else ""
+
+
+def _claim(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> Object:
+    """The cache claim, or an empty object."""
+    key = f"{namespace}/{names.cache(service)}"
+    return request.children.get(names.CLAIMS, {}).get(key, {})
 
 
 def _named(children: list[Object], name: str) -> Object:

@@ -135,21 +135,8 @@ def _source(spec: LLMServiceSpec) -> sources.Hub | sources.Claim:
         source = sources.parse(uri)
     except sources.SourceError as error:
         raise _mistake(Reason.SPEC_INVALID, f"spec.model.source.uri: {error}") from None
-    if spec.model.source.secret_ref is not None and not isinstance(source, sources.Oci):
-        raise _mistake(
-            Reason.SPEC_INVALID,
-            "spec.model.source.secretRef is for oci:// sources only; remove it",
-        )
     match source:
-        case sources.Hub(revision=""):
-            return source
-        case sources.Hub():
-            raise _mistake(
-                Reason.SPEC_INVALID,
-                f"spec.model.source.uri: {uri!r} pins a revision, which needs a staged cache"
-                " (spec.cache.prewarm); leave the revision out",
-            )
-        case sources.Claim():
+        case sources.Hub() | sources.Claim():
             return source
         case _:
             scheme = uri.partition("://")[0]

@@ -33,6 +33,15 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "prewarm": {"cache": {"strategy": "NodeLocalPVC", "prewarm": True}},
     "authentication": {"endpoint": {"authentication": {"secretRef": {"name": "s", "key": "k"}}}},
     "revision without staging": {"model": {"source": {"uri": "hf://org/name@main"}}},
+    "artifact without a cache": {
+        "model": {"source": {"uri": "oci://r/x@sha256:" + "0" * 64}},
+        "cache": {"strategy": "None"},
+    },
+    "prewarm without a cache": {"cache": {"strategy": "None", "prewarm": True}},
+    "prewarm of a claim": {
+        "model": {"source": {"uri": "pvc://c"}},
+        "cache": {"strategy": "SharedPVC", "prewarm": True},
+    },
     "secret for a hub": {"model": {"source": {"uri": "hf://o/n", "secretRef": {"name": "s"}}}},
 }
 EACH_MISTAKE = pytest.mark.parametrize("mistake", MISTAKES.values(), ids=list(MISTAKES))

@@ -292,6 +292,22 @@ def test_a_claim_that_is_not_bound_is_named_with_its_class() -> None:
     assert world.ready() == ("Ready", "True", "Available")
 
 
+@pytest.mark.parametrize(
+    ("strategy", "replicas", "told"),
+    [("NodeLocalPVC", 2, True), ("NodeLocalPVC", 1, False), ("SharedPVC", 2, False)],
+)
+def test_replicas_that_a_claim_holds_on_one_node_are_explained(
+    strategy: str, replicas: int, told: bool
+) -> None:
+    cached = service(cache={"strategy": strategy}, scaling={"max": 2})
+    world = serving(World(cached), replicas=0)
+    world.owned["PersistentVolumeClaim.v1"]["ns/m-cache"]["status"] = {"phase": "Bound"}
+    world.scale(replicas)
+    world.add_pod("m-backend-1", conditions=[scheduled("False", "node affinity conflict")])
+    world.settle()
+    assert ("ReadWriteOnce" in world.condition("Ready")["message"]) is told
+
+
 def test_a_short_demand_against_a_long_start_is_warned_of() -> None:
     world = World(service(scaling={"activationTimeout": "1m", "scaleDownStabilization": "30s"}))
     world.settle()
