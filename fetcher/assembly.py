@@ -17,6 +17,11 @@ from fetcher import disk, errors, hashing, plans
 BLOCK_BYTES = 1024 * 1024
 
 
+# After how many bytes a file's pages are sent to the disk while the download goes on. The kernel
+# alone may wait until gigabytes are dirty, all of which the fsync at the end would then wait for.
+_FLUSH_BYTES = 64 * 1024 * 1024
+
+
 class Part:
     """A claimed stretch of a file. Owned by one worker until `Assembly.done`.
 
@@ -46,7 +51,10 @@ class Part:
 
 
 class Assembly:
-    """A file in the partial folder. `advance` is told of each byte that is hashed and written."""
+    """A file in the partial folder. `advance` is told of each byte that is hashed and written.
+
+    `flush_behind` has `flush` called soon, in another thread.
+    """
 
     def __init__(
         self,
@@ -55,6 +63,7 @@ class Assembly:
         *,
         advance: collections.abc.Callable[[int], None],
         may_write: collections.abc.Callable[[], None],
+        flush_behind: collections.abc.Callable[["Assembly"], None],
     ) -> None:
         self.file = file
         self.path = path
@@ -62,6 +71,9 @@ class Assembly:
         self.resumed = 0
         self._advance = advance
         self._may_write = may_write
+        self._flush_behind = flush_behind
+        self._flush_from = 0
+        self._flushing = False
         self._lock = threading.Lock()
         self._parts: dict[int, Part] = {}
         self._hash = hashing.start(file.proof, file.size)
@@ -126,11 +138,26 @@ class Assembly:
             os.fsync(self._fd)
         self.close()
 
+    def flush(self) -> None:
+        """Send what is written to the disk, while others go on writing."""
+        with self._lock:
+            if self._fd < 0:
+                return
+            fd = os.dup(self._fd)
+        try:
+            # An error is told once only, so it must end the run here: fsync would not repeat it.
+            with disk.named(self.path):
+                os.fdatasync(fd)
+        finally:
+            os.close(fd)
+            self._flushing = False
+
     def close(self) -> None:
         """Let go of the descriptor; what is written stays."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
 
     def _next(self) -> Part | None:
         """The part that the next byte to write belongs to."""
@@ -148,6 +175,9 @@ class Assembly:
                 disk.write_all(self._fd, block, self.written)
             self.written += len(block)
             self._advance(len(block))
+        if self.written - self._flush_from >= _FLUSH_BYTES and not self._flushing:
+            self._flush_from, self._flushing = self.written, True
+            self._flush_behind(self)
 
     def _take_up(self) -> bool:
         """Hash the prefix on disk; False where it cannot be one."""
@@ -161,5 +191,5 @@ class Assembly:
             self._hash.update(block[:count])
             self.written += count
             self._advance(count)
-        self.resumed = self.written
+        self.resumed = self._flush_from = self.written
         return True

@@ -9,6 +9,7 @@ number of parts.
 import collections.abc
 import contextlib
 import pathlib
+import queue
 import threading
 
 from fetcher import assembly, errors, plans, streams
@@ -59,6 +60,7 @@ class Downloads:
         self._open: list[_Job] = []
         self._ahead = 0
         self._failure: BaseException | None = None
+        self._to_flush: queue.SimpleQueue[assembly.Assembly | None] = queue.SimpleQueue()
 
     def run(self, files: collections.abc.Iterable[plans.RemoteFile], connections: int) -> None:
         """Fetch every file or raise the first failure; leftovers on disk are prefixes.
@@ -71,8 +73,9 @@ class Downloads:
             threading.Thread(target=self._work, name=f"fetch-{n}", daemon=True)
             for n in range(max(1, min(connections, 2 * len(self._waiting) + _AHEAD_PARTS)))
         ]
-        for worker in workers:
-            worker.start()
+        flusher = threading.Thread(target=self._flush, name="flush", daemon=True)
+        for thread in (*workers, flusher):
+            thread.start()
         try:
             _join(workers)
         except BaseException as e:
@@ -81,6 +84,8 @@ class Downloads:
         finally:
             # Nobody may write any more once the folder is let go.
             _join(workers)
+            self._to_flush.put(None)
+            _join([flusher])
             for job in self._open:
                 job.target.close()
         if self._failure is not None:
@@ -95,6 +100,13 @@ class Downloads:
                     self._begin(job)
                 else:
                     self._fetch(job, part, block)
+        except BaseException as e:  # noqa: BLE001 - handed to the thread that waits for the end.
+            self._fail(e)
+
+    def _flush(self) -> None:
+        try:
+            while (target := self._to_flush.get()) is not None:
+                target.flush()
         except BaseException as e:  # noqa: BLE001 - handed to the thread that waits for the end.
             self._fail(e)
 
@@ -141,7 +153,11 @@ class Downloads:
 
     def _target(self, file: plans.RemoteFile) -> assembly.Assembly:
         return assembly.Assembly(
-            file, self._folder / file.path, advance=self._advance, may_write=self._may_write
+            file,
+            self._folder / file.path,
+            advance=self._advance,
+            may_write=self._may_write,
+            flush_behind=self._to_flush.put,
         )
 
     def _begin(self, job: _Job, *, resume: bool = True) -> None:
@@ -211,7 +227,7 @@ class Downloads:
         self._abort()
 
 
-def _join(workers: list[threading.Thread]) -> None:
-    for worker in workers:
-        while worker.is_alive():
-            worker.join(timeout=0.5)
+def _join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(timeout=0.5)

@@ -43,6 +43,7 @@ class Progress:
         with self._lock:
             self._total, self._done = total, 0
             self._seen.clear()
+            self._seen.append((time.monotonic(), 0))
 
     def advance(self, count: int) -> None:
         """Count bytes that are written and hashed; negative where they had to be dropped."""

@@ -11,6 +11,7 @@ leaves it alone (False). `exchange.send` sends an answer with anything about it 
 import collections.abc
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import http.server
 import json
@@ -79,7 +80,7 @@ class Exchange:
     def send(
         self,
         status: int,
-        body: bytes = b"",
+        body: bytes | memoryview = b"",
         headers: dict[str, str] | None = None,
         *,
         length: int | None = None,
@@ -100,7 +101,7 @@ class Exchange:
             self._body(body, cut_after, chunked)
         return True
 
-    def _body(self, body: bytes, cut_after: int | None, chunked: bool) -> None:
+    def _body(self, body: bytes | memoryview, cut_after: int | None, chunked: bool) -> None:
         if chunked:
             body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
         with contextlib.suppress(ConnectionError):
@@ -120,7 +121,7 @@ class Exchange:
         if first >= len(content):
             return self.send(416, b"", {"Content-Range": f"bytes */{len(content)}"})
         said = {"Content-Range": f"bytes {first}-{last}/{len(content)}", **(headers or {})}
-        return self.send(206, content[first : last + 1], said, **bent)
+        return self.send(206, memoryview(content)[first : last + 1], said, **bent)
 
 
 class LocalHub:
@@ -257,6 +258,13 @@ def _revision(exchange: Exchange, repo: Repo, revision: str) -> None:
     _json(exchange, {"id": "org/m", "modelId": "org/m", "sha": repo.commit, "siblings": siblings})
 
 
+@functools.cache
+def sha256(content: bytes) -> str:
+    """LFS's name for a blob; a large one is hashed once."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@functools.cache
 def git_sha1(content: bytes) -> str:
     """git's name for a blob."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
@@ -266,7 +274,7 @@ def _entry(repo: Repo, path: str, content: bytes) -> dict[str, typing.Any]:
     entry: dict[str, typing.Any] = {"type": "file", "path": path, "size": len(content)}
     entry["oid"] = git_sha1(content)
     if repo.is_lfs(path):
-        digest = hashlib.sha256(content).hexdigest()
+        digest = sha256(content)
         entry["lfs"] = {"oid": digest, "size": len(content), "pointerSize": 134}
     return entry
 
@@ -307,7 +315,7 @@ def _resolve(exchange: Exchange, repo: Repo, revision: str) -> None:
     signed = (
         f"{exchange.hub.cdn_url}/cdn{name}/{urllib.parse.quote(exchange.path)}?Signature=s3cr3t"
     )
-    digest = hashlib.sha256(content).hexdigest()
+    digest = sha256(content)
     headers |= {
         "X-Linked-Etag": f'"{digest}"',
         "X-Linked-Size": str(len(content)),
@@ -320,7 +328,7 @@ def _cdn(exchange: Exchange, repo: Repo, query: dict[str, str]) -> None:
     if exchange.content is None or query.get("Signature") != "s3cr3t":
         exchange.send(403)
         return
-    digest = hashlib.sha256(exchange.content).hexdigest()
+    digest = sha256(exchange.content)
     exchange.send_content(exchange.content, {"ETag": f'"{digest}"', "Accept-Ranges": "bytes"})
 
 
@@ -340,7 +348,7 @@ def _ms_list(exchange: Exchange, repo: Repo, query: dict[str, str]) -> None:
             "Name": path.rpartition("/")[2],
             "Type": "blob",
             "Size": len(content),
-            "Sha256": hashlib.sha256(content).hexdigest(),
+            "Sha256": sha256(content),
         }
         for path, content in below.items()
         if deep or "/" not in path[len(prefix) :]
