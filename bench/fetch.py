@@ -25,7 +25,9 @@ import tempfile
 from tests.process.fetcher import localhub, registries, rig
 
 _ORAS = (
-    "import oras.client as c, sys;c.OrasClient(insecure=True).pull(sys.argv[1], outdir=sys.argv[2])"
+    "import oras.client as c, os, sys;"
+    "paths = c.OrasClient(insecure=True).pull(sys.argv[1], outdir=sys.argv[2]);"
+    "[os.fsync(os.open(path, os.O_RDONLY)) for path in paths]"
 )
 _SNAPSHOT = (
     "import huggingface_hub as h, os, shutil, sys;"
@@ -138,7 +140,7 @@ def _contenders(
             environ={},
         ),
         Contender(
-            name="oras-py pull",
+            name="oras-py pull + fsync",
             command=lambda target: [sys.executable, "-c", _ORAS, reference, str(target)],
             environ=scratch,
         ),
@@ -193,7 +195,7 @@ def _print_table(costs: dict[str, list[Cost]], size: int) -> None:
     print()
     for ours, theirs, wanted in (
         ("stage oci://", "curl -Z + fsync", 0.85),
-        ("stage oci://", "oras-py pull", 1.5),
+        ("stage oci://", "oras-py pull + fsync", 1.5),
         ("stage hf://", "snapshot_download + copy", 1.2),
     ):
         pairs = zip(costs[theirs], costs[ours], strict=True)
