@@ -112,8 +112,13 @@ def _has_minimum(backend: Object, spec: LLMServiceSpec) -> bool:
 
 
 def _words(scaled_object: Object) -> Words:
-    """KEDA's Ready condition. Its other conditions change with every request and stay out."""
+    """KEDA's Ready condition. Its other conditions change with every request and stay out.
+
+    Before its first look KEDA writes a condition that gives no reason: that is silence, too.
+    """
     ready = objects.condition(scaled_object, "Ready")
+    if not objects.text(ready, "reason"):
+        return Words()
     return Words(
         ready=objects.text(ready, "status"),
         reason=objects.text(ready, "reason"),

@@ -105,7 +105,7 @@ def _claim(backend: BackendSeen, deadlines: Deadlines) -> Failure | None:
     waiting = [pod for pod in backend.pods if pod.stage is Stage.UNSCHEDULABLE]
     if not backend.pending_claim or not waiting:
         return None
-    if not any(deadlines.passed(pod.created, CLAIM_DEADLINE_SECONDS) for pod in waiting):
+    if not any(deadlines.passed(pod.since, CLAIM_DEADLINE_SECONDS) for pod in waiting):
         return None
     return Failure(
         reason=Reason.CACHE_PENDING,
@@ -118,7 +118,7 @@ def _too_slow(backend: BackendSeen, deadlines: Deadlines) -> Failure | None:
     late = [
         pod
         for pod in backend.pods
-        if pod.stage is not Stage.READY and deadlines.passed(pod.created, backend.deadline_seconds)
+        if pod.stage is not Stage.READY and deadlines.passed(pod.since, backend.deadline_seconds)
     ]
     if not late:
         return None

@@ -50,7 +50,8 @@ class Failure:
 class PodSeen:
     """One backend Pod."""
 
-    created: datetime.datetime | None
+    # Since when it is awaited: since it was made, or since it last stopped being ready.
+    since: datetime.datetime | None
     stage: Stage
     scheduler_words: str
     failure: Failure | None
@@ -60,7 +61,7 @@ def read(pod: Object, container: str) -> PodSeen:
     """What ``pod`` shows of its start; ``container`` is the one that matters."""
     status = _container_status(pod, container)
     return PodSeen(
-        created=objects.time(pod, "metadata", "creationTimestamp"),
+        since=_since(pod, status),
         stage=_stage(pod, status),
         scheduler_words=objects.text(objects.condition(pod, "PodScheduled"), "message"),
         failure=_failure(status, container),
@@ -96,6 +97,13 @@ def _stage(pod: Object, status: Object) -> Stage:
     if scheduled == "True" or objects.text(pod, "spec", "nodeName"):
         return Stage.STARTING
     return Stage.UNSCHEDULABLE if scheduled == "False" else Stage.WAITING
+
+
+def _since(pod: Object, status: Object) -> datetime.datetime | None:
+    created = objects.time(pod, "metadata", "creationTimestamp")
+    if status.get("started") is not True:
+        return created
+    return objects.time(objects.condition(pod, "Ready"), "lastTransitionTime") or created
 
 
 def _failure(status: Object, container: str) -> Failure | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hooks.app import create_app
@@ -33,6 +33,9 @@ VALUES: list[Any] = [
     None, "", "x", "10s", "{{ x }}", "\ud800", "a" * 3000, 0, -1, 1, 2**40, 10**400, 1.5, True,
     [], [None], ["x"], [[]], {}, {"x": 1}, {"name": "x"},
 ]  # fmt: skip
+
+# A busy machine is no fault of the hooks.
+SLOW_MACHINE = [HealthCheck.too_slow]
 
 CASES = {case: golden.request(case) for case in golden.cases()}
 
@@ -92,7 +95,7 @@ def client() -> Any:
 
 
 @given(mutations())
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000, deadline=None, suppress_health_check=SLOW_MACHINE)
 def test_what_must_hold_holds(client: Any, mutation: tuple[str, Path, str, Any]) -> None:
     case, path, kind, new = mutation
     body = mutate(CASES[case], path, kind, new)
@@ -116,7 +119,7 @@ def test_what_must_hold_holds(client: Any, mutation: tuple[str, Path, str, Any])
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=SLOW_MACHINE)
 def test_a_users_edit_comes_to_rest(data: st.DataObject) -> None:
     case = data.draw(st.sampled_from([c for c, body in CASES.items() if "parent" in body]))
     edits = [p for p in PATHS[case] if p[:2] == ("parent", "spec")]

@@ -82,6 +82,13 @@ def test_at_zero_kedas_trouble_is_told_in_its_words() -> None:
     assert world.condition("Ready")["message"] == "failed to reach the scaler"
 
 
+def test_kedas_first_condition_without_a_reason_is_silence() -> None:
+    world = at_zero()
+    world.scaled_object()["status"] = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
+    world.settle()
+    assert world.ready() == ("Pending", "False", "AutoscalerMissing")
+
+
 def test_a_serving_model_is_ready_whatever_keda_says() -> None:
     world = serving(World())
     world.keda_says("False", "TriggerError", "the scaler is away")
@@ -270,6 +277,24 @@ def test_a_start_that_takes_too_long_is_a_failure_though_no_deployment_says_so()
     world.settle()
     assert world.ready() == ("Degraded", "False", "ProgressDeadlineExceeded")
     assert "no gpu is free" in world.condition("Ready")["message"]
+
+
+def test_a_replica_that_stops_being_ready_is_awaited_from_then_on() -> None:
+    world = serving(World())
+    pod = world.add_pod("m-backend-1")
+    world.pass_time(86_400)
+    world.scale(1, ready=0)
+    pod["status"] = {
+        "conditions": [
+            {"type": "Ready", "status": "False", "lastTransitionTime": "2026-06-02T12:00:00Z"}
+        ],
+        "containerStatuses": [{"name": ENGINE, "started": True, "state": {"running": {}}}],
+    }
+    world.settle()
+    assert world.ready() == ("Loading", "False", "ModelLoading")
+    world.pass_time(900)
+    world.settle()
+    assert world.ready()[2] == "ProgressDeadlineExceeded"
 
 
 def test_a_claim_that_is_not_bound_is_named_with_its_class() -> None:
