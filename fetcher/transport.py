@@ -340,4 +340,7 @@ def _network(url: str) -> collections.abc.Iterator[None]:
     except http.client.HTTPException as e:
         raise errors.Transient(f"{shown} broke off its answer ({type(e).__name__})") from e
     except OSError as e:
+        # http.client's only word for a proxy that answers CONNECT with an error.
+        if "Tunnel connection failed: 4" in str(e):
+            raise errors.BadRemote(f"{shown}: the proxy refuses to connect there: {e}") from e
         raise errors.Transient(f"{shown} cannot be reached: {e.strerror or e}") from e

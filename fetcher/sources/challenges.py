@@ -13,7 +13,7 @@ import urllib.parse
 from fetcher import errors, transport, uris
 from fetcher.sources import dockerconfig, replies
 
-_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9_-]*)(?:\s+|$)")
+_SCHEME = re.compile(r"[\s,]*([A-Za-z][A-Za-z0-9_-]*)(?:\s+|\s*,|$)")
 _PARAMETER = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))\s*(?:,|$)')
 
 

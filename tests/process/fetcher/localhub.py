@@ -103,7 +103,7 @@ class Exchange:
 
     def _body(self, body: bytes | memoryview, cut_after: int | None, chunked: bool) -> None:
         if chunked:
-            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), bytes(body)) if body else b"0\r\n\r\n"
         with contextlib.suppress(ConnectionError):
             self.handler.wfile.write(body if cut_after is None else body[:cut_after])
             if cut_after is not None:

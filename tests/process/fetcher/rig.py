@@ -50,9 +50,8 @@ def start(
         [*command, *arguments],
         env=environment(environ),
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
-        **popen,
+        **{"stderr": subprocess.PIPE, **popen},
     )
 
 
