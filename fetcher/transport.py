@@ -18,6 +18,7 @@ import os
 import socket
 import ssl
 import threading
+import time
 import typing
 import urllib.parse
 import urllib.request
@@ -26,6 +27,9 @@ import fetcher
 from fetcher import errors, uris
 
 CONNECT_SECONDS = 10.0
+# A listing or a token is small: one that takes longer than so many idle times comes by drips.
+_WHOLE_BODY_IDLE_TIMES = 2
+_READ_BYTES = 256 * 1024
 # How many hops a download may take; hubs need two (resolve, CDN).
 _MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -55,12 +59,15 @@ class Answer:
         url: str,
         raw: http.client.HTTPResponse,
         give_back: collections.abc.Callable[[bool], None],
+        *,
+        idle_seconds: float,
     ) -> None:
         self.url = url
         self.status = raw.status
         self.headers: email.message.Message = raw.headers
         self._raw = raw
         self._give_back = give_back
+        self._idle_seconds = idle_seconds
 
     def __enter__(self) -> typing.Self:
         return self
@@ -77,16 +84,20 @@ class Answer:
             return self._raw.readinto(view)
 
     def read(self, limit: int) -> bytes:
-        """The whole body, which may have at most `limit` bytes."""
+        """The whole body, which may have at most `limit` bytes and must come in bounded time."""
+        shown = uris.without_secrets(self.url)
+        deadline = time.monotonic() + _WHOLE_BODY_IDLE_TIMES * self._idle_seconds
+        body = bytearray()
         with _network(self.url):
-            body = self._raw.read(limit + 1)
-            if len(body) <= limit and self._raw.length:
-                raise errors.Transient(f"{uris.without_secrets(self.url)} was cut short")
-        if len(body) > limit:
-            raise errors.BadRemote(
-                f"{uris.without_secrets(self.url)} answered more than {limit} bytes"
-            )
-        return body
+            while block := self._raw.read1(_READ_BYTES):
+                body += block
+                if len(body) > limit:
+                    raise errors.BadRemote(f"{shown} answered more than {limit} bytes")
+                if time.monotonic() > deadline:
+                    raise errors.Transient(f"{shown} hardly sends any more", stalled=True)
+            if self._raw.length:
+                raise errors.Transient(f"{shown} was cut short")
+        return bytes(body)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,7 +183,7 @@ class Client:
         def give_back(clean: bool) -> None:
             self._give_back(route, connection, clean)
 
-        return Answer(url, raw, give_back)
+        return Answer(url, raw, give_back, idle_seconds=self._idle_seconds)
 
     def _exchange(
         self,

@@ -105,6 +105,15 @@ def drip(exchange: localhub.Exchange) -> bool:
     return True
 
 
+def drip_json(exchange: localhub.Exchange) -> bool:
+    """White space is JSON too, and never ends."""
+    exchange.send(200, b" ", length=10_000)
+    for _ in range(60):
+        exchange.handler.wfile.write(b" ")
+        time.sleep(0.1)
+    return True
+
+
 def early_end() -> localhub.Fault:
     """After a cut, ranges that end before what was asked for, as a server may choose."""
     cuts = Times(1)
@@ -184,6 +193,7 @@ FINAL: dict[str, tuple[localhub.Fault, int, str]] = {
     "drips forever": (on("cdn", drip), 21, "hardly sends"),
     "revision silent": (on("revision", silence), 21, "timeout: "),
     "listing silent": (on("tree", silence), 21, "timeout: "),
+    "listing drips": (on("tree", drip_json), 21, "hardly sends"),
     "portal before the hub": (on("revision", web_page), 16, "login page"),
     "portal before the listing": (on("tree", web_page), 16, "login page"),
     "portal before the CDN": (on("cdn", web_page), 16, "web page"),
