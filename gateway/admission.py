@@ -1,7 +1,6 @@
 """How much one gateway takes on: requests, and bytes of bodies that it keeps in memory."""
 
-import contextlib
-from collections.abc import Iterator
+from typing import Self
 
 
 class Full(Exception):
@@ -19,27 +18,30 @@ class Admission:
         self.taken = 0
         self.held_bytes = 0
 
-    @contextlib.contextmanager
-    def slot(self) -> Iterator["Slot"]:
-        """Take a slot for the block; it and the bytes held in it are given back on every way out.
-
-        Raises Full at once: nobody waits for a slot.
-        """
-        if self.taken >= self.slots:
-            raise Full("requests")
-        self.taken += 1
-        slot = Slot(self)
-        try:
-            yield slot
-        finally:
-            slot.drop_bytes()
-            self.taken -= 1
+    def slot(self) -> "Slot":
+        """``with admission.slot() as slot``: one request's place. Entering raises Full at once
+        where there is none: nobody waits for a slot."""
+        return Slot(self)
 
 
 class Slot:
+    """A slot and the bytes held in it; both are given back on every way out of the block."""
+
+    __slots__ = ("_admission", "_bytes")
+
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._bytes = 0
+
+    def __enter__(self) -> Self:
+        if self._admission.taken >= self._admission.slots:
+            raise Full("requests")
+        self._admission.taken += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._admission.held_bytes -= self._bytes
+        self._admission.taken -= 1
 
     def hold_bytes(self, count: int) -> None:
         """Account for ``count`` more bytes in memory; raises Full where they do not fit."""
@@ -47,7 +49,3 @@ class Slot:
             raise Full("bytes")
         self._admission.held_bytes += count
         self._bytes += count
-
-    def drop_bytes(self) -> None:
-        self._admission.held_bytes -= self._bytes
-        self._bytes = 0

@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from gateway import dialects
 from gateway.errors import ClientGone, Refusal
-from gateway.headers import Headers
+from gateway.headers import Headers, find
 
 _STREAM_HEADERS: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -45,6 +45,20 @@ _CLOSE = _Written(keep_alive=False)
 
 
 class Answer:
+    __slots__ = (
+        "_body",
+        "_chunked",
+        "_events",
+        "_http",
+        "_id",
+        "_pending",
+        "_tail",
+        "_transport",
+        "finished",
+        "keep_alive",
+        "status",
+    )
+
     def __init__(self, http: web.BaseRequest, request_id: str) -> None:
         self._http = http
         self._transport = http.transport
@@ -75,11 +89,11 @@ class Answer:
         modern = self._http.version >= (1, 1)
         self._body = self._http.method != "HEAD" and status not in (204, 304)
         lines = [b"HTTP/1.%d %d %s\r\n" % (1 if modern else 0, status, reason)]
-        for name, value in headers:
-            lines += (name, b": ", value, b"\r\n")
-            if name.lower() == b"content-type":
-                # A stream with a length cannot take one more event.
-                self._events = length is None and value.lower().startswith(b"text/event-stream")
+        lines += [b"%b: %b\r\n" % header for header in headers]
+        if length is None:
+            # A stream with a length cannot take one more event.
+            kind = find(headers, b"content-type") or b""
+            self._events = kind.lower().startswith(b"text/event-stream")
         lines += (b"x-request-id: ", self._id, b"\r\n")
         if length is not None:
             lines.append(b"content-length: %d\r\n" % length)

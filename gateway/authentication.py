@@ -7,6 +7,7 @@ its place is ever logged, counted or answered.
 
 import hmac
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import web
@@ -14,13 +15,13 @@ from aiohttp import web
 from gateway import errors, log
 from gateway.outcomes import Outcome
 
-_SCHEME = b"bearer"
-_Version = tuple[int, int, int, int]
+_Version = tuple[int, int, int]
 
 
 class KeyFile:
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._name = str(path)  # os.stat of a Path takes twice as long.
         self._version: _Version | None = None
         self._key: bytes | None = None
         self._trouble: str | None = None
@@ -36,7 +37,7 @@ class KeyFile:
                 outcome=Outcome.AUTHENTICATION_UNAVAILABLE,
                 close=True,
             )
-        given = token([v for n, v in http.raw_headers if n.lower() == b"authorization"])
+        given = token(http.headers.getall("Authorization", ()))
         if given is None or not hmac.compare_digest(given, expected):
             raise errors.Refusal(
                 401,
@@ -49,8 +50,8 @@ class KeyFile:
 
     def _current(self) -> bytes | None:
         try:
-            stat = os.stat(self._path)
-            version = (stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size)
+            stat = os.stat(self._name)
+            version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if version != self._version:
                 self._key = key(self._path.read_bytes())
                 self._version = version
@@ -70,14 +71,16 @@ def key(content: bytes) -> bytes | None:
     """The key in a Secret's bytes: without the newline that ``echo`` added, nor a scheme that was
     pasted along. None where nothing is left, which no client's key may equal."""
     words = content.split()
-    if len(words) == 2 and words[0].lower() == _SCHEME:
+    if len(words) == 2 and words[0].lower() == b"bearer":
         return words[1]
     return content.strip() or None
 
 
-def token(authorization: list[bytes]) -> bytes | None:
+def token(authorization: Sequence[str]) -> bytes | None:
     """What a client sent as its key; None where it sent none, or more than one."""
     if len(authorization) != 1:
         return None
-    scheme, _, rest = authorization[0].strip().partition(b" ")
-    return rest.strip() if scheme.lower() == _SCHEME else None
+    scheme, _, rest = authorization[0].strip().partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    return rest.strip().encode("utf-8", "surrogateescape")

@@ -17,11 +17,18 @@ _SLOWEST = 64 * 1024.0
 async def read(http: web.BaseRequest, slot: admission.Slot) -> bytes:
     """The whole body, de-chunked. Raises Refusal and admission.Full; bytes stay with ``slot``."""
     length = _announced(http)
+    expected = _expected(http)
     if not http.body_exists:
         return b""
     if length is not None:
         slot.hold_bytes(length)
-    _continue(http)
+    if http.content.is_eof() and (size := http.content.total_bytes) <= BODY_LIMIT:
+        # It came along with its head, as small ones do.
+        if length is None:
+            slot.hold_bytes(size)
+        return http.content.read_nowait()
+    if expected:
+        _continue(http)
     loop = asyncio.get_running_loop()
     started = loop.time()
     parts: list[bytes] = []
@@ -59,15 +66,20 @@ def _announced(http: web.BaseRequest) -> int | None:
     return length
 
 
-def _continue(http: web.BaseRequest) -> None:
-    """Ask for the body where the client waits to be asked: only now that it has a place."""
+def _expected(http: web.BaseRequest) -> bool:
+    """Whether the client waits to be asked for its body."""
     expect = http.headers.get("Expect")
     if expect is None:
-        return
+        return False
     if expect.strip().lower() != "100-continue":
         raise errors.invalid(417, f"expectation {expect!r} is not known", close=True)
+    return http.version >= (1, 1)
+
+
+def _continue(http: web.BaseRequest) -> None:
+    """Ask for the body: only now that it has a place."""
     transport = http.transport
-    if transport is not None and not transport.is_closing() and http.version >= (1, 1):
+    if transport is not None and not transport.is_closing():
         transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 

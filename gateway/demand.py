@@ -4,9 +4,8 @@ Demand is requests waiting plus requests in flight; it falls at once when client
 keeps the model wanted beyond them, so that a cold start that somebody asked for comes to its end.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, Self
 
 # After readiness the lease stays for one polling interval of KEDA's, so that a client that was
 # told to come back finds a model that one poll at least has called active.
@@ -60,14 +59,9 @@ class Demand:
         if self.signalled_at is None:
             self.signalled_at = at
 
-    @contextlib.contextmanager
-    def request(self) -> Iterator["Want"]:
-        """One request's place in the demand; it is left on every way out of the block."""
-        want = Want(self)
-        try:
-            yield want
-        finally:
-            want.leave()
+    def request(self) -> "Want":
+        """``with demand.request() as want``: one request's place in the demand."""
+        return Want(self)
 
     def move(self, old: State | None, new: State | None) -> None:
         active = self.active(self._clock())
@@ -94,11 +88,19 @@ class Demand:
 
 
 class Want:
-    """Counts nowhere until it is told to wait or to fly."""
+    """Counts nowhere until it is told to wait or to fly; left on every way out of the block."""
+
+    __slots__ = ("_demand", "_state")
 
     def __init__(self, demand: Demand) -> None:
         self._demand = demand
         self._state: State | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
 
     def wait(self) -> None:
         self._go("waiting")

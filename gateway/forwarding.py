@@ -26,7 +26,6 @@ async def forward(call: Call, replica: Replica, deps: Deps, deadline: float | No
     replica.in_flight += 1
     try:
         exchange, head = await _ask(call, replica, deps)
-        reusable = False
         try:
             deps.replicas.answered(replica)
             call.bill.first_byte = time.time()
@@ -35,11 +34,7 @@ async def forward(call: Call, replica: Replica, deps: Deps, deadline: float | No
                 raise EngineBusy
             await _answer(call, exchange, head, deps)
         finally:
-            reusable = exchange.close()
-            if reusable and not replica.terminating:
-                deps.pool.give(exchange.connection)
-            elif reusable:
-                exchange.connection.close()
+            deps.pool.give_back(exchange, keep=not replica.terminating)
     finally:
         replica.in_flight -= 1
     call.bill.outcome = Outcome.SERVED
@@ -58,14 +53,14 @@ async def _ask(call: Call, replica: Replica, deps: Deps) -> tuple[upstream.Excha
         try:
             head = await exchange.head(within=deps.settings.first_byte_timeout)
         except UpstreamLost as e:
-            exchange.close()
+            deps.pool.give_back(exchange, keep=False)
             stale = connection.used and not e.began and e.kind in ("closed", "reset")
             if not stale:
                 raise
             deps.signals.upstream_error("stale")
             connection = await deps.pool.take(replica.address, fresh=True)
         except BaseException:
-            exchange.close()
+            deps.pool.give_back(exchange, keep=False)
             raise
         else:
             return exchange, head
@@ -104,8 +99,8 @@ async def _join_stream(
 
     Raises Refusal, which becomes an event, with the engine's own error where it gave one.
     """
-    kind = (headers.value(head.headers, b"content-type") or b"").lower()
-    encoded = headers.value(head.headers, b"content-encoding") not in (None, b"identity")
+    kind = (headers.find(head.headers, b"content-type") or b"").lower()
+    encoded = headers.find(head.headers, b"content-encoding") not in (None, b"identity")
     if head.status == 200 and kind.startswith(b"text/event-stream") and not encoded:
         return
     body = await exchange.collect(_ERROR_BODY_LIMIT, within=idle)

@@ -18,6 +18,7 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
+_ORDINARY = {b"keep-alive", b"close"}
 # The body was read and is framed anew; the id is ours; Expect was answered here.
 _REQUEST_ONLY = _HOP_BY_HOP | {b"content-length", b"expect", b"x-request-id"}
 _REQUEST_AND_KEY = _REQUEST_ONLY | {b"authorization"}
@@ -40,7 +41,7 @@ def to_client(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
     return _without(raw, _RESPONSE_ONLY)
 
 
-def value(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """The first value of ``name`` (lower case)."""
     for n, v in headers:
         if n.lower() == name:
@@ -50,13 +51,13 @@ def value(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 def _without(raw: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
     kept: Headers = []
-    named: set[bytes] | None = None
-    for name, value_ in raw:
-        lower = name.lower()
+    named: set[bytes] = set()
+    for header in raw:
+        lower = header[0].lower()
         if lower not in dropped:
-            kept.append((name, value_))
+            kept.append(header)
         elif lower == b"connection":
-            named = (named or set()) | {token.strip().lower() for token in value_.split(b",")}
-    if named and named - {b"keep-alive", b"close"}:
-        kept = [(n, v) for n, v in kept if n.lower() not in named]
+            named.update(token.strip().lower() for token in header[1].split(b","))
+    if named - _ORDINARY:
+        kept = [header for header in kept if header[0].lower() not in named]
     return kept

@@ -1,5 +1,6 @@
 """Structured logs: one JSON object a line on stderr, a constant event and facts as fields."""
 
+import asyncio
 import json
 import logging
 import sys
@@ -28,8 +29,56 @@ def capture_libraries() -> None:
 
 def _write(level: str, event: str, facts: dict[str, Any]) -> None:
     line = {"ts": round(time.time(), 6), "level": level, "event": event, **facts}
+    _LINES.append(json.dumps(line, default=str) + "\n")
+    _flush_soon()
+
+
+def request(
+    *,
+    request_id: str,
+    method: str,
+    path: str,
+    status: int | None,
+    outcome: str,
+    duration: float,
+    replica: str | None,
+    **facts: Any,
+) -> None:
+    """The line of a request's end: like ``info("request", ...)`` at a third of its cost, which
+    every request has to pay. Only ``method`` and ``path`` may need escaping."""
+    more = f", {json.dumps(facts)[1:-1]}" if facts else ""
+    if replica is not None:
+        more = f', "replica": "{replica}"{more}'
+    _LINES.append(
+        f'{{"ts": {time.time():.6f}, "level": "info", "event": "request", '
+        f'"request_id": "{request_id}", "method": {_quote(method)}, "path": {_quote(path)}, '
+        f'"status": {"null" if status is None else status}, "outcome": "{outcome}", '
+        f'"duration": {duration:.6f}{more}}}\n'
+    )
+    _flush_soon()
+
+
+# Lines of one turn of the event loop leave in one write.
+_LINES: list[str] = []
+_quote = json.encoder.encode_basestring_ascii
+
+
+def _flush_soon() -> None:
+    if len(_LINES) > 1:
+        return
     try:
-        sys.stderr.write(json.dumps(line, default=str) + "\n")
+        asyncio.get_running_loop().call_soon(flush)
+    except RuntimeError:
+        # Before the loop runs, and after it.
+        flush()
+
+
+def flush() -> None:
+    text = "".join(_LINES)
+    _LINES.clear()
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
     except (OSError, ValueError):
         # A full disk or a closed pipe below stderr: serving goes on without a log.
         return

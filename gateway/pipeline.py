@@ -26,7 +26,7 @@ from gateway import (
     waiting,
 )
 from gateway.activation import HOPELESS_AFTER
-from gateway.calls import Call, account
+from gateway.calls import Call
 from gateway.demand import Want
 from gateway.deps import Deps, Running
 from gateway.errors import ClientGone, NothingSent, Refusal, UpstreamLost
@@ -43,8 +43,11 @@ async def serve(http: web.BaseRequest, deps: Deps) -> web.StreamResponse:
     if target.kind is route.Kind.OWN:
         deps.own(call)
         return call.answer.response()
-    with account(call, deps.signals.record):
+    try:
         await _end_in_words(_serve(call, deps), call, deps)
+    finally:
+        # Exactly once, whatever way it ended.
+        deps.signals.record(call)
     return call.answer.response()
 
 
@@ -62,21 +65,26 @@ async def _serve(call: Call, deps: Deps) -> None:
 
 
 async def _activate_and_forward(call: Call, want: Want, deps: Deps) -> None:
-    hold = _Hold(call, want, deps)
+    hold: _Hold | None = None
     try:
         while True:
-            replica = deps.replicas.choose() or await hold.replica()
+            replica = deps.replicas.choose()
+            if replica is None:
+                hold = hold or _Hold(call, want, deps)
+                replica = await hold.replica()
             want.fly()
             try:
-                await forwarding.forward(call, replica, deps, hold.deadline)
+                await forwarding.forward(call, replica, deps, hold.deadline if hold else None)
                 return
             except NothingSent as e:
                 deps.signals.upstream_error(e.kind)
                 deps.replicas.refused(replica)
             except forwarding.EngineBusy:
+                assert hold is not None, "only a request that waited is sent again"
                 await hold.pause()
     finally:
-        hold.note_signal()
+        if hold is not None:
+            hold.note_signal()
 
 
 async def _look_up(call: Call, deps: Deps) -> None:

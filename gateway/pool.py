@@ -1,4 +1,5 @@
-"""Idle connections to replicas, kept for a shorter time than engines keep theirs."""
+"""Connections to replicas: idle ones kept for a shorter time than engines keep theirs, busy ones
+watched for silence."""
 
 import asyncio
 from collections import deque
@@ -8,11 +9,14 @@ from gateway.replicas import Address
 
 # uvicorn, below vLLM, closes an idle connection after 5 s; a request sent at that moment is lost.
 IDLE_LIMIT = 3.0
+# How late a limit on an engine's silence may be noticed. The limits are minutes.
+_SWEEP = 0.25
 
 
 class Pool:
     def __init__(self) -> None:
         self._idle: dict[Address, deque[upstream.Connection]] = {}
+        self._busy: set[upstream.Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
 
     @property
@@ -22,23 +26,27 @@ class Pool:
     async def take(self, address: Address, *, fresh: bool) -> upstream.Connection:
         """An idle connection, the one used last, or a new one; raises NothingSent.
 
-        The caller owns it, and gives it back with ``give`` or closes it.
+        The caller gives it back with ``give_back``, whatever happens.
         """
-        idle = self._idle.get(address)
-        now = asyncio.get_running_loop().time()
-        while idle and not fresh:
-            connection = idle.pop()
-            if connection.usable and now - connection.idle_since < IDLE_LIMIT:
-                return connection
-            connection.close()
-        return await upstream.connect(address)
-
-    def give(self, connection: upstream.Connection) -> None:
-        loop = asyncio.get_running_loop()
-        connection.idle_since = loop.time()
-        self._idle.setdefault(connection.address, deque()).append(connection)
+        connection = None if fresh else self._take_idle(address)
+        if connection is None:
+            connection = await upstream.connect(address)
+        self._busy.add(connection)
         if self._sweeper is None:
-            self._sweeper = loop.call_later(IDLE_LIMIT / 2, self._sweep)
+            self._sweep()
+        return connection
+
+    def give_back(self, exchange: upstream.Exchange, *, keep: bool) -> None:
+        """End the exchange; its connection stays if it can carry another and ``keep`` is true."""
+        connection = exchange.connection
+        self._busy.discard(connection)
+        if not exchange.close():
+            return
+        if keep:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.setdefault(connection.address, deque()).append(connection)
+        else:
+            connection.close()
 
     def close(self) -> None:
         if self._sweeper is not None:
@@ -48,12 +56,26 @@ class Pool:
                 connection.close()
         self._idle.clear()
 
+    def _take_idle(self, address: Address) -> upstream.Connection | None:
+        idle = self._idle.get(address)
+        oldest = asyncio.get_running_loop().time() - IDLE_LIMIT
+        while idle:
+            connection = idle.pop()
+            if connection.usable and connection.idle_since > oldest:
+                return connection
+            connection.close()
+        return None
+
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
-        oldest = loop.time() - IDLE_LIMIT
+        now = loop.time()
+        for connection in self._busy:
+            if connection.exchange is not None:
+                connection.exchange.check(now)
         for address, idle in list(self._idle.items()):
-            while idle and (idle[0].idle_since < oldest or not idle[0].usable):
+            while idle and (idle[0].idle_since < now - IDLE_LIMIT or not idle[0].usable):
                 idle.popleft().close()
             if not idle:
                 del self._idle[address]
-        self._sweeper = loop.call_later(IDLE_LIMIT / 2, self._sweep) if self._idle else None
+        busy = self._busy or self._idle
+        self._sweeper = loop.call_later(_SWEEP, self._sweep) if busy else None

@@ -175,6 +175,7 @@ class _Gateway:
         self._deps.activation.close()
         self._deps.pool.close()
         log.info("gateway stopped")
+        log.flush()
 
     async def _answer_the_rest(self) -> None:
         for running in list(self._deps.running):

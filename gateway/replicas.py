@@ -69,6 +69,7 @@ class Replica:
 class ReplicaSet:
     def __init__(self) -> None:
         self._replicas: dict[Address, Replica] = {}
+        self._ready: list[Replica] = []
         self._listeners: list[Callable[[], None]] = []
         self._turn = 0
 
@@ -103,7 +104,8 @@ class ReplicaSet:
         self._prove(replica, Proof.REFUSED)
 
     def ready(self) -> list[Replica]:
-        return [r for r in self._replicas.values() if r.ready]
+        """Not to be changed by the caller."""
+        return self._ready
 
     def starting(self) -> list[Replica]:
         return [r for r in self._replicas.values() if r.starting]
@@ -122,7 +124,7 @@ class ReplicaSet:
 
     def choose(self) -> Replica | None:
         """The ready replica with the fewest requests in flight, in turns among equals."""
-        ready = self.ready()
+        ready = self._ready
         if len(ready) <= 1:
             return ready[0] if ready else None
         self._turn += 1
@@ -135,6 +137,7 @@ class ReplicaSet:
             self._changed()
 
     def _changed(self) -> None:
+        self._ready = [r for r in self._replicas.values() if r.ready]
         for listener in self._listeners:
             listener()
 

@@ -7,6 +7,7 @@ than repaired: two readers of one path could disagree.
 
 import dataclasses
 import enum
+import functools
 from urllib.parse import unquote_to_bytes
 
 # The engine's own inference routes outside /v1/.
@@ -45,6 +46,8 @@ class Target:
     raw: str
 
 
+# Clients send the same few over and over.
+@functools.lru_cache(maxsize=256)
 def target(method: str, raw: str, *, extra_paths: frozenset[str]) -> Target:
     """``raw`` is the request target of the request line; ``extra_paths`` extend the allow-list."""
     raw = _origin_form(raw)

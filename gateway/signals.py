@@ -69,23 +69,23 @@ class Signals:
         status = call.answer.status
         self.requests[bill.outcome, str(status or "none")] += 1
         self._durations.observe(duration)
-        facts: dict[str, object] = {
-            "request_id": call.id,
-            "method": call.http.method,
-            "path": call.target.path or call.http.path,
-            "status": status,
-            "outcome": bill.outcome,
-            "duration": round(duration, 6),
-        }
-        if bill.replica is not None:
-            facts["replica"] = bill.replica
+        facts: dict[str, object] = {}
         if bill.error is not None:
             facts["error"] = bill.error
         if bill.waited_since is not None:
             facts["phases"] = bill.phases()
             facts["heartbeats"] = bill.heartbeats
             self._observe_phases(call)
-        log.info("request", **facts)
+        log.request(
+            request_id=call.id,
+            method=call.http.method,
+            path=call.target.path or call.http.path,
+            status=status,
+            outcome=bill.outcome,
+            duration=duration,
+            replica=bill.replica,
+            **facts,
+        )
 
     def activation_ended(self, result: str, cycle: Cycle, now: float) -> None:
         self.activations[result] += 1

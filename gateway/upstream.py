@@ -91,8 +91,7 @@ class Connection(asyncio.Protocol):
             exchange.fail("closed")
             return exchange
         lines = [f"{method} {target} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")]
-        for name, value in headers:
-            lines += (name, b": ", value, b"\r\n")
+        lines += [b"%b: %b\r\n" % header for header in headers]
         if with_length:
             lines.append(b"content-length: %d\r\n" % len(body))
         lines.append(b"\r\n")
@@ -145,6 +144,30 @@ class Connection(asyncio.Protocol):
 class Exchange:
     """One request's answer. Use: ``head``, then ``relay`` or ``collect``, and ``close`` always."""
 
+    __slots__ = (
+        "_bodiless",
+        "_complete",
+        "_early",
+        "_error",
+        "_head",
+        "_head_bytes",
+        "_headers",
+        "_keep_alive",
+        "_kind",
+        "_last_byte",
+        "_loop",
+        "_parser",
+        "_paused",
+        "_pieces",
+        "_reason",
+        "_sink",
+        "_surplus",
+        "_waiter",
+        "_within",
+        "began",
+        "connection",
+    )
+
     def __init__(
         self, connection: Connection, loop: asyncio.AbstractEventLoop, *, bodiless: bool
     ) -> None:
@@ -166,7 +189,7 @@ class Exchange:
         self._keep_alive = False
         self._error: UpstreamLost | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._within, self._kind = 0.0, ""  # What is waited for, and how long, while it is.
         self._last_byte = loop.time()
         self.began = False  # Whether any byte of an answer came.
 
@@ -230,28 +253,20 @@ class Exchange:
             connection.close()
         return reusable
 
+    def check(self, now: float) -> None:
+        """Fail where the engine was silent for longer than what waits allows. Called from time to
+        time by whoever owns the connection: a timer per request would cost more than its parser."""
+        if self._waiter is not None and now - self._last_byte > self._within:
+            self.fail(self._kind)
+
     async def _wait(self, within: float, kind: str) -> None:
         """Until something happens. The limit counts from the last byte, not from the call."""
         self._waiter = self._loop.create_future()
-        self._arm(within, kind)
+        self._within, self._kind = within, kind
         try:
             await self._waiter
         finally:
             self._waiter = None
-            if self._timer is not None:
-                self._timer.cancel()
-
-    def _arm(self, within: float, kind: str) -> None:
-        due = self._last_byte + within
-        self._timer = self._loop.call_at(due, self._check, within, kind)
-
-    def _check(self, within: float, kind: str) -> None:
-        silent = self._loop.time() - self._last_byte
-        # Timers of uvloop count in whole milliseconds and may fire early by one.
-        if silent >= within - 0.002:
-            self.fail(kind)
-        else:
-            self._arm(within, kind)
 
     # What the connection calls.
 
@@ -273,6 +288,8 @@ class Exchange:
             if self._complete:
                 self._surplus = True
             else:
+                # What came before the fault was whole.
+                self._flush()
                 self.fail("framing")
                 return
         if self._head is None:
@@ -280,7 +297,8 @@ class Exchange:
                 self.fail("framing")
             return
         self._flush()
-        self._wake_if_over()
+        if self._complete or self._sink is None:
+            self._wake()
 
     def ended(self) -> None:
         """The engine closed its side."""
@@ -314,10 +332,6 @@ class Exchange:
         if self._sink(data) and not self._complete:
             self._paused = True
             self.connection.pause_reading()
-            self._wake()
-
-    def _wake_if_over(self) -> None:
-        if self._complete or self._sink is None:
             self._wake()
 
     def _wake(self) -> None:

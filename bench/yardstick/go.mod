@@ -1,0 +1,3 @@
+module noctaya/bench/yardstick
+
+go 1.22
