@@ -1,6 +1,7 @@
 """The Decorator's two questions: what should be attached, and what is there to look at."""
 
 import dataclasses
+import enum
 
 from hooks import wire
 from hooks.api.llmservice import LLMServiceSpec
@@ -33,19 +34,41 @@ class _Seen:
         return objects.text(available, "lastTransitionTime")
 
 
+class Step(enum.Enum):
+    """How far the hand-over to KEDA has come, in words."""
+
+    KEPT = "the ScaledObject is attached and stays until its service goes"
+    WITHHELD = "a ScaledObject of this name is not ours and is left alone"
+    UNRESOLVED = "the spec does not resolve: nothing is attached for the first time"
+    SCALER_AWAITED = "waits for the scaler: no gateway replica is available"
+    MINIMUM_AWAITED = "waits for the backend to be asked for scaling.min replicas"
+    MARK_AWAITED = "step 1 of the hand-over: waits for the Composite to mark the backend as KEDA's"
+    ATTACHED = "step 3 of the hand-over: the backend is marked as KEDA's"
+
+
 def sync(request: wire.DecoratorRequest) -> wire.DecoratorResponse:
     """The ScaledObject of the request's parent, and what KEDA says about it."""
+    _, answer = decide(request)
+    return answer
+
+
+def decide(request: wire.DecoratorRequest) -> tuple[Step, wire.DecoratorResponse]:
+    """The answer, and the step of the hand-over that it belongs to."""
     seen = _see(request)
     spec = read_spec(request.parent)
     if seen.attached:
-        return _answer(_kept(request, seen, spec), _words(seen.attached))
+        return Step.KEPT, _answer(_kept(request, seen, spec), _words(seen.attached))
     if seen.holder:
-        return _answer([], _withheld(seen.holder))
-    if isinstance(spec, Unresolved) or not seen.available_since:
-        return _answer([], None)
+        return Step.WITHHELD, _answer([], _withheld(seen.holder))
+    if isinstance(spec, Unresolved):
+        return Step.UNRESOLVED, _answer([], None)
+    if not seen.available_since:
+        return Step.SCALER_AWAITED, _answer([], None)
     if is_marked(seen.backend):
-        return _answer([_rendered(request.parent, seen, spec)], Words())
-    return _answer([], Words() if _has_minimum(seen.backend, spec) else None)
+        return Step.ATTACHED, _answer([_rendered(request.parent, seen, spec)], Words())
+    if not _has_minimum(seen.backend, spec):
+        return Step.MINIMUM_AWAITED, _answer([], None)
+    return Step.MARK_AWAITED, _answer([], Words())
 
 
 def customize(request: wire.CustomizeRequest) -> wire.CustomizeResponse:

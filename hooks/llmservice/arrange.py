@@ -7,6 +7,7 @@
 """
 
 import dataclasses
+import enum
 
 from hooks import wire
 from hooks.k8s import objects
@@ -27,12 +28,23 @@ class Taken:
     going: bool
 
 
+class ReplicasRule(enum.Enum):
+    """Why the backend's Deployment has the number of replicas that it has, in words."""
+
+    WITHOUT = "there is no backend Deployment among the children"
+    RENDERED = "as rendered: the number was not handed over to KEDA"
+    KEDAS = "as observed: the number was handed over to KEDA"
+    RESTORED = "as observed: the spec does not resolve"
+    UNKNOWN = "as rendered: no number is observed or remembered"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arrangement:
     """The children of the answer, and those that cannot be made."""
 
     children: list[Object]
     taken: tuple[Taken, ...]
+    replicas_rule: ReplicasRule
 
 
 def check_claims(plan: Plan, request: wire.CompositeRequest) -> Plan | Unresolved:
@@ -65,12 +77,13 @@ def arrange(
         children, taken = _withhold(render.children(outcome), request)
         children += _kept_claims(children, request)
     backend = names.backend(ServiceName(objects.text(request.parent, "metadata", "name")))
+    rule = ReplicasRule.WITHOUT
     for index, child in enumerate(children):
         if _is_deployment(child, backend):
-            children[index] = _with_replicas(
+            children[index], rule = _with_replicas(
                 child, _ours(child, request), restored=restored, handed_over=handed_over
             )
-    return Arrangement(children=children, taken=tuple(taken))
+    return Arrangement(children=children, taken=tuple(taken), replicas_rule=rule)
 
 
 def restore(observed: dict[str, dict[str, Object]]) -> list[Object]:
@@ -108,8 +121,8 @@ def _as_last_applied(group: GroupKey, key: ObjectKey, observed: Object) -> Objec
 
 def _with_replicas(
     child: Object, observed: Object | None, *, restored: bool, handed_over: bool
-) -> Object:
-    """The backend Deployment with the number of replicas that we may ask for.
+) -> tuple[Object, ReplicasRule]:
+    """The backend Deployment with the number of replicas that we may ask for, and why that one.
 
     Until the hand-over a rendered child keeps the number that it has, `scaling.min`. After it, and
     where a spec does not resolve, the observed number is echoed: whoever wrote it knew better.
@@ -118,13 +131,18 @@ def _with_replicas(
     number = objects.number(observed, "spec", "replicas")
     if number is None:
         number = objects.number(objects.last_applied(observed or {}), "spec", "replicas")
-    if number is not None and (kedas or restored):
-        child = {**child, "spec": {**objects.mapping(child, "spec"), "replicas": number}}
+    rule = ReplicasRule.RENDERED
+    if kedas or restored:
+        rule = ReplicasRule.KEDAS if kedas else ReplicasRule.RESTORED
+        if number is None:
+            rule = ReplicasRule.UNKNOWN
+        else:
+            child = {**child, "spec": {**objects.mapping(child, "spec"), "replicas": number}}
     if kedas:
         metadata = objects.mapping(child, "metadata")
         annotations = objects.mapping(metadata, "annotations") | {names.REPLICAS_OWNER: names.KEDA}
         child = {**child, "metadata": {**metadata, "annotations": annotations}}
-    return child
+    return child, rule
 
 
 def _is_deployment(child: Object, name: str) -> bool:

@@ -1,21 +1,43 @@
 """The Composite's two questions: what should the children be, and what is there to look at."""
 
+import dataclasses
 import datetime
 
 from hooks import wire
 from hooks.k8s import objects
 from hooks.llmservice import arrange, judge, names, related
 from hooks.llmservice.observe import observe
-from hooks.llmservice.plan import Plan
+from hooks.llmservice.plan import Plan, Unresolved
 from hooks.llmservice.resolve import resolve
 from hooks.llmservice.words import Words, decode
 from hooks.settings import Settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Decision:
+    """An answer, and what it was made from."""
+
+    outcome: Plan | Unresolved
+    arrangement: arrange.Arrangement
+    judgement: judge.Judgement
 
 
 def sync(
     request: wire.CompositeRequest, *, settings: Settings, now: datetime.datetime
 ) -> wire.CompositeResponse:
     """The children and the status of the request's parent."""
+    decision = decide(request, settings=settings, now=now)
+    return wire.CompositeResponse(
+        children=decision.arrangement.children,
+        status=decision.judgement.status,
+        resync_after_seconds=decision.judgement.look_again_seconds,
+    )
+
+
+def decide(
+    request: wire.CompositeRequest, *, settings: Settings, now: datetime.datetime
+) -> Decision:
+    """The stages of a sync, in the form that can be explained."""
     words = _words(request)
     outcome = resolve(request, settings)
     if isinstance(outcome, Plan):
@@ -24,11 +46,7 @@ def sync(
     arrangement = arrange.arrange(outcome, request, handed_over=handed_over)
     seen = observe(arrangement, request)
     judgement = judge.judge(outcome, seen, words, request.parent, now=now)
-    return wire.CompositeResponse(
-        children=arrangement.children,
-        status=judgement.status,
-        resync_after_seconds=judgement.look_again_seconds,
-    )
+    return Decision(outcome=outcome, arrangement=arrangement, judgement=judgement)
 
 
 def customize(request: wire.CustomizeRequest) -> wire.CustomizeResponse:
