@@ -58,6 +58,8 @@ def parse(argv: Sequence[str]) -> Settings:
         first_byte_timeout=flags.first_byte_timeout_seconds,
         idle_timeout=flags.idle_timeout_seconds,
         api_key_file=flags.api_key_file,
+        scaler_tls=flags.scaler_tls_dir,
+        aggregate=flags.aggregate,
         accept_after_term=flags.accept_after_term_seconds,
     )
 
@@ -119,6 +121,17 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="clients must send the key in it as a Bearer token",
+    )
+    p.add_argument(
+        "--scaler-tls-dir",
+        type=Path,
+        metavar="DIR",
+        help="serve the scaler with tls.crt and tls.key, to clients that ca.crt vouches for",
+    )
+    p.add_argument(
+        "--aggregate",
+        action="store_true",
+        help="be the scaler of all gateways of the service, and no gateway",
     )
     p.add_argument("--service-account", type=Path, default=SERVICE_ACCOUNT, metavar="DIR")
     return p

@@ -20,6 +20,7 @@ class Demand:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._rose: list[Callable[[], None]] = []
+        self._changed: list[Callable[[], None]] = []
         self.waiting = 0
         self.in_flight = 0
         self.lease_until = 0.0
@@ -41,6 +42,10 @@ class Demand:
         where none waited before: the two edges that KEDA must hear of at once."""
         self._rose.append(listener)
 
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """``listener`` is called at every change; not when a lease runs out."""
+        self._changed.append(listener)
+
     def lease(self, *, until: float) -> None:
         """Want the model until ``until`` at least, whoever leaves."""
         before = self.active(self._clock())
@@ -53,6 +58,7 @@ class Demand:
         """A replica is ready: what is left of the lease is a short grace."""
         if self.leased(now):
             self.lease_until = min(self.lease_until, now + GRACE_AFTER_READY)
+            self._tell(rose=False)
 
     def signalled(self, at: float) -> None:
         """The scaler told KEDA just now (wall clock) that the model is wanted."""
@@ -82,6 +88,8 @@ class Demand:
         assert self.waiting >= 0 and self.in_flight >= 0, "a request was counted out twice"
 
     def _tell(self, *, rose: bool) -> None:
+        for listener in self._changed:
+            listener()
         if rose:
             for listener in self._rose:
                 listener()

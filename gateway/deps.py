@@ -14,6 +14,7 @@ from gateway.replicas import ReplicaSet
 from gateway.settings import Settings
 from gateway.signals import Signals
 from gateway.waiting import Estimate
+from gateway.watching import Watchers
 
 
 @dataclasses.dataclass(eq=False)
@@ -38,6 +39,7 @@ class Deps:
     signals: Signals
     own: Callable[[Call], None]  # Answers the gateway's own endpoints.
     keys: KeyFile | None  # None: the engine checks keys, if anybody does.
+    watchers: Watchers
     scaler_seen: Callable[[], bool]
     running: set[Running] = dataclasses.field(default_factory=set)
     closing: bool = False

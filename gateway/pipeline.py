@@ -41,7 +41,10 @@ async def serve(http: web.BaseRequest, deps: Deps) -> web.StreamResponse:
     if deps.closing:
         call.answer.keep_alive = False
     if target.kind is route.Kind.OWN:
-        deps.own(call)
+        if _watches(call):
+            await deps.watchers.serve(call)
+        else:
+            deps.own(call)
         return call.answer.response()
     try:
         await _end_in_words(_serve(call, deps), call, deps)
@@ -222,6 +225,10 @@ class _Hold:
         bill, demand = self._call.bill, self._deps.demand
         if demand.signalled_at is not None and bill.waited_since is not None:
             bill.signalled = max(demand.signalled_at, bill.waited_since)
+
+
+def _watches(call: Call) -> bool:
+    return call.target.raw == "/noctaya/queue?watch=true" and call.http.method == "GET"
 
 
 def _check_route(call: Call) -> None:

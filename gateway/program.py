@@ -3,46 +3,36 @@
 import asyncio
 import contextlib
 import gc
-import os
 import signal
-import socket
 import sys
-from collections.abc import Iterator
 
-import grpc
 import uvloop
 from aiohttp import web
 
-from gateway import log, pipeline
+from gateway import listening, log, pipeline, view
 from gateway.activation import Activation
 from gateway.admission import Admission
+from gateway.aggregate import Aggregate
 from gateway.authentication import KeyFile
 from gateway.demand import Demand
 from gateway.deps import Deps
 from gateway.outcomes import Outcome
 from gateway.pool import Pool
-from gateway.proto import externalscaler_pb2_grpc as pb_grpc
 from gateway.replicas import ReplicaSet
 from gateway.scaler import Scaler
+from gateway.scalerserver import ScalerServer
 from gateway.server import Server
-from gateway.settings import FromFile, Listen, Settings
+from gateway.settings import Settings
 from gateway.signals import Signals
-from gateway.sources import Source
-from gateway.sources.endpointslices import EndpointSliceSource
-from gateway.sources.file import FileSource
+from gateway.sources import choice
 from gateway.status import Status
 from gateway.waiting import Estimate
+from gateway.watching import Watchers
 
 # Bodies of requests in memory, all together; a request without a place for its body gets 429.
 HELD_BYTES = 256 * 1024 * 1024
 # What is left this long before the end is answered, so that the answers still get out.
 _LAST_WORDS = 5.0
-_SCALER_OPTIONS = [
-    ("grpc.so_reuseport", 0),  # A port in use is an error, not a share of its connections.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-]
 
 
 def run(settings: Settings) -> int:
@@ -55,7 +45,7 @@ def run(settings: Settings) -> int:
 
 async def _main(settings: Settings) -> int:
     asked, at_once = _signals()
-    gateway = _Gateway(settings)
+    gateway = Aggregate(settings) if settings.aggregate else _Gateway(settings)
     try:
         await gateway.start()
     except OSError as e:
@@ -103,8 +93,16 @@ class _Gateway:
         admission = Admission(slots=settings.max_queue, held_bytes=HELD_BYTES)
         activation = Activation(settings, replicas, demand, estimate, signals.activation_ended)
         pool = Pool()
-        self._source = _source(settings, replicas, activation.urgent)
-        self._scaler = Scaler(settings, demand, replicas, known=self._source.known, clock=clock)
+        self._source = choice.of(
+            settings,
+            replicas,
+            service=settings.backend_service,
+            port=settings.backend_port,
+            urgent=activation.urgent,
+        )
+        own = view.Own(demand, replicas, known=self._source.known, clock=clock)
+        self._scaler = Scaler(settings, own, clock=clock)
+        self._grpc = ScalerServer(self._scaler, settings)
         self._server = Server(self._serve, self._bad_request)
         self._status = Status(
             settings=settings,
@@ -118,6 +116,7 @@ class _Gateway:
             client_connections=lambda: len(self._server.connections),
             not_ready=self._not_ready,
         )
+        self._watchers = Watchers(demand, replicas, self._status.queue)
         self._deps = Deps(
             settings=settings,
             admission=admission,
@@ -129,21 +128,22 @@ class _Gateway:
             signals=signals,
             own=self._status.answer,
             keys=None if settings.api_key_file is None else KeyFile(settings.api_key_file),
-            scaler_seen=lambda: self._scaler.seen,
+            watchers=self._watchers,
+            # An aggregate scaler watches from KEDA's first call on.
+            scaler_seen=lambda: self._scaler.seen or self._watchers.seen,
         )
-        self._grpc = grpc.aio.server(options=_SCALER_OPTIONS)
 
     async def start(self) -> None:
         """Raises OSError, in words, where a port cannot be had."""
-        http, scaler = self._settings.listen, self._settings.scaler_listen
-        with _in_words("--listen", http):
-            await self._server.listen(http)
-        with _in_words("--scaler-listen", scaler):
-            _try_port(scaler)
-            pb_grpc.add_ExternalScalerServicer_to_server(self._scaler, self._grpc)  # type: ignore[no-untyped-call]
-            self._grpc.add_insecure_port(str(scaler))
+        with listening.in_words("--listen", self._settings.listen):
+            await self._server.listen(self._settings.listen)
         await self._grpc.start()
-        log.info("gateway started", listen=str(http), scaler_listen=str(scaler))
+        settings = self._settings
+        log.info(
+            "gateway started",
+            listen=str(settings.listen),
+            scaler_listen=str(settings.scaler_listen),
+        )
 
     async def run_until(self, asked: asyncio.Event) -> bool:
         """Follow the replicas until ``asked`` is set; True where that ended by itself, a bug."""
@@ -162,8 +162,7 @@ class _Gateway:
         started = self._clock()
         self._deps.closing = True
         log.info("gateway stopping", running=len(self._deps.running))
-        self._scaler.stop()
-        await self._grpc.stop(1.0)
+        await self._grpc.stop()
         await _elapses(self._settings.accept_after_term, at_once)
         self._server.stop_listening()
         last_words = started + self._settings.grace - _LAST_WORDS
@@ -182,12 +181,14 @@ class _Gateway:
             running.stopped = True
             running.task.cancel()
         until = self._clock() + _LAST_WORDS
+        self._watchers.stop()
         while (self._deps.running or self._server.connections) and self._clock() < until:
             self._close_idle()
             await asyncio.sleep(0.02)
 
     def _close_idle(self) -> None:
-        self._server.close_idle({running.call.http.protocol for running in self._deps.running})
+        busy = {running.call.http.protocol for running in self._deps.running}
+        self._server.close_idle(busy | self._watchers.connections)
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         return await pipeline.serve(http, self._deps)
@@ -200,37 +201,6 @@ class _Gateway:
         if self._deps.closing:
             return "the gateway is stopping"
         return self._source.trouble
-
-
-def _source(settings: Settings, replicas: ReplicaSet, urgent: asyncio.Event) -> Source:
-    where = settings.replicas_from
-    if isinstance(where, FromFile):
-        return FileSource(where.path, replicas, port_name=settings.backend_port, urgent=urgent)
-    return EndpointSliceSource(
-        replicas,
-        account=where.account,
-        namespace=settings.namespace,
-        backend_service=settings.backend_service,
-        port_name=settings.backend_port,
-        urgent=urgent,
-    )
-
-
-@contextlib.contextmanager
-def _in_words(flag: str, at: Listen) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, RuntimeError) as e:
-        number = e.errno if isinstance(e, OSError) else None
-        reason = os.strerror(number) if number else str(e)
-        raise OSError(f"{flag}: cannot listen on {at}: {reason}") from None
-
-
-def _try_port(at: Listen) -> None:
-    """gRPC says on stderr, in words of its own, that a port is taken: so ask first."""
-    family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
-    with socket.create_server((at.host, at.port), family=family):
-        pass
 
 
 async def _elapses(seconds: float, cut_short: asyncio.Event) -> None:

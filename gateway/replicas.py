@@ -103,6 +103,9 @@ class ReplicaSet:
     def refused(self, replica: Replica) -> None:
         self._prove(replica, Proof.REFUSED)
 
+    def addresses(self) -> list[Address]:
+        return list(self._replicas)
+
     def ready(self) -> list[Replica]:
         """Not to be changed by the caller."""
         return self._ready

@@ -17,11 +17,10 @@ from typing import Any
 
 import grpc
 
-from gateway.demand import Demand
 from gateway.proto import externalscaler_pb2 as pb
 from gateway.proto import externalscaler_pb2_grpc as pb_grpc
-from gateway.replicas import ReplicaSet
 from gateway.settings import Settings
+from gateway.view import View
 
 # Part of a URL in the cluster and of the HPA's spec: constant for good.
 METRIC_NAME = "noctaya-demand"
@@ -34,27 +33,17 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Scaler(pb_grpc.ExternalScalerServicer):
-    """``known`` says whether the replicas have been listed once; ``clock`` is monotonic."""
+    """``clock`` is monotonic."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        demand: Demand,
-        replicas: ReplicaSet,
-        *,
-        known: asyncio.Event,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, settings: Settings, view: View, *, clock: Callable[[], float]) -> None:
         self._settings = settings
-        self._demand = demand
-        self._replicas = replicas
-        self._known = known
+        self._view = view
         self._clock = clock
         self._young_until = clock() + settings.grace
         self._streams: set[asyncio.Event] = set()
         self._stopping = asyncio.Event()
         self.seen = False  # Whether KEDA ever called.
-        demand.on_rise(self._wake)
+        view.on_rise(self._wake)
 
     @property
     def streams(self) -> int:
@@ -68,11 +57,9 @@ class Scaler(pb_grpc.ExternalScalerServicer):
     def active(self) -> bool:
         """A young gateway cannot know the streams that run through the one it replaced, so it
         speaks for a backend that is up."""
-        now = self._clock()
-        if self._demand.active(now):
+        if self._view.active():
             return True
-        up = bool(self._replicas.ready() or self._replicas.starting())
-        return up and now < self._young_until
+        return self._view.up() and self._clock() < self._young_until
 
     # KEDA's four calls; the names are the contract's.
 
@@ -101,7 +88,7 @@ class Scaler(pb_grpc.ExternalScalerServicer):
         demand = 0
         if self._meet(request.scaledObjectRef):
             await self._must_know(context)
-            demand = self._demand.total
+            demand = self._view.total()
         value = pb.MetricValue(
             metricName=METRIC_NAME, metricValue=demand, metricValueFloat=float(demand)
         )
@@ -116,7 +103,7 @@ class Scaler(pb_grpc.ExternalScalerServicer):
             return
         with self._stream() as wake:
             # An error here would slow KEDA's next stream down; silence costs nothing.
-            await _first(self._known, self._stopping)
+            await _first(self._view.known, self._stopping)
             if self._stopping.is_set():
                 return
             active = self.active()
@@ -127,7 +114,7 @@ class Scaler(pb_grpc.ExternalScalerServicer):
     async def _push_rises(self, wake: asyncio.Event, context: "_Context", pushed_at: float) -> None:
         pauses = _pauses()
         while True:
-            rose = await _wait(wake, next(pauses) if self._waits_in_vain() else None)
+            rose = await _wait(wake, next(pauses) if self._view.in_vain() else None)
             wake.clear()
             if self._stopping.is_set():
                 return
@@ -135,27 +122,22 @@ class Scaler(pb_grpc.ExternalScalerServicer):
                 continue
             if rose:
                 pauses = _pauses()
-            if rose or self._waits_in_vain():
+            if rose or self._view.in_vain():
                 pushed_at = self._pushed()
                 await context.write(pb.IsActiveResponse(result=True))
 
-    def _waits_in_vain(self) -> bool:
-        """Somebody waits (or is promised a replica) and none is there to answer."""
-        wanted = self._demand.waiting > 0 or self._demand.leased(self._clock())
-        return wanted and not self._replicas.ready()
-
     def _worth_a_push(self, pushed_at: float) -> bool:
         """Whether a rise is news to a stream that last carried ``true`` at ``pushed_at``."""
-        now = self._clock()
-        if not self._demand.active(now):
+        if not self._view.active():
             return False
-        if self._replicas.ready():
-            return now - pushed_at >= _WARM_PUSH_INTERVAL
+        ago = self._clock() - pushed_at
+        if self._view.ready():
+            return ago >= _WARM_PUSH_INTERVAL
         # A cold one whose clients come and go is not told of each of them.
-        return self._demand.signalled_at is None or now - pushed_at >= _REPEATS[0]
+        return self._view.untold() or ago >= _REPEATS[0]
 
     def _pushed(self) -> float:
-        self._demand.signalled(time.time())
+        self._view.told(time.time())
         return self._clock()
 
     @contextlib.contextmanager
@@ -175,13 +157,16 @@ class Scaler(pb_grpc.ExternalScalerServicer):
         """Whether the caller means this service. A stranger gets no error: it would block KEDA's
         reconcile of an object that only has a wrong address."""
         ours = (ref.namespace, ref.name) == (self._settings.namespace, self._settings.service)
-        self.seen = self.seen or ours
+        if ours:
+            self.seen = True
+            self._view.asked()
         return ours
 
     async def _must_know(self, context: "_Context") -> None:
-        if not self._known.is_set():
+        if not self._view.known.is_set():
             await context.abort(
-                grpc.StatusCode.UNAVAILABLE, "the backend's replicas have not been listed yet"
+                grpc.StatusCode.UNAVAILABLE,
+                "not everything that the demand is made of is known yet",
             )
 
 

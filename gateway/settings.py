@@ -69,6 +69,8 @@ class Settings:
     idle_timeout: float
     accept_after_term: float
     api_key_file: Path | None
+    scaler_tls: Path | None
+    aggregate: bool
 
     @property
     def grace(self) -> float:

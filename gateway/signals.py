@@ -176,6 +176,7 @@ _GAUGES = {
     "idle_upstream_connections": "Pooled connections to replicas.",
     "client_connections": "Open connections of clients.",
     "tasks": "Running tasks.",
+    "members": "Gateways whose demand is known.",
 }
 
 

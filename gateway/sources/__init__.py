@@ -1,7 +1,10 @@
 """Where the backend's addresses come from. Each source feeds a ReplicaSet and keeps it current."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Protocol
+
+import aiohttp
 
 
 class Source(Protocol):
@@ -27,3 +30,13 @@ async def nap(urgent: asyncio.Event, *, relaxed: float, hurried: float) -> None:
             await urgent.wait()
     except TimeoutError:
         return
+
+
+async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """aiohttp's own line reader gives up on long lines, and a slice may hold 1000 endpoints."""
+    rest = b""
+    while chunk := await stream.readany():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line

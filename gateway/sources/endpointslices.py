@@ -10,14 +10,13 @@ import contextlib
 import json
 import os
 import ssl
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from gateway import log, replicas
-from gateway.sources import nap
+from gateway.sources import lines, nap
 
 # The API server sends a bookmark about once a minute at the latest; a watch silent for longer may
 # be a connection that died without a word.
@@ -141,7 +140,7 @@ class EndpointSliceSource:
         async with await self._get(session, query, limits) as response:
             # A silent watch is no trouble worth a line, only one to open again.
             with contextlib.suppress(aiohttp.SocketTimeoutError):
-                async for line in _lines(response.content):
+                async for line in lines(response.content):
                     self._event(json.loads(line))
 
     def _event(self, event: dict[str, Any]) -> None:
@@ -194,16 +193,6 @@ class EndpointSliceSource:
         # A token may be replaced a moment before it is mounted: only 403 takes readiness away.
         if error.status == 403 or not self.known.is_set():
             self._trouble = f"the API server refuses to list EndpointSlices: {error}"
-
-
-async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """aiohttp's own line reader gives up on long lines, and a slice may hold 1000 endpoints."""
-    rest = b""
-    while chunk := await stream.readany():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line:
-                yield line
 
 
 def _api_server() -> str:
