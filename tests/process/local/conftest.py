@@ -58,6 +58,15 @@ class Up:
             assert time.monotonic() < deadline, f"only: {self.out.read_text()[-3000:]}"
             time.sleep(0.05)
 
+    def wait_for_text(self, wanted: str, *, seconds: float = START_SECONDS) -> str:
+        """All that it has printed once that holds ``wanted``."""
+        deadline = time.monotonic() + seconds
+        while wanted not in (text := self.out.read_text()):
+            assert self.process.poll() is None, self.err.read_text()
+            assert time.monotonic() < deadline, text[-3000:]
+            time.sleep(0.05)
+        return text
+
     def wait_until_it_sleeps(self, *, after: int = 0, seconds: float = START_SECONDS) -> Line:
         return self.wait_for(
             lambda line: line["phase"] == "ScaledToZero", after=after, seconds=seconds

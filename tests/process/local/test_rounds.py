@@ -91,15 +91,11 @@ def test_a_request_longer_than_the_cooldown_is_finished(up: Start, manifests: Ma
 def test_what_it_reports_of_a_cold_request(up: Start, manifests: Manifests, mode: str) -> None:
     manifests.command("noctaya-echo", "--load-seconds", "1", "--tokens-per-second", "20")
     running = up(manifests.write(), flags=("-o", mode))
-    deadline = time.monotonic() + 30
-    while "ScaledToZero" not in running.out.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    running.wait_for_text("ScaledToZero")
     ask(running, stream=True)
     time.sleep(0.5)
-    text = running.out.read_text()
-    for word in ("ScaledToZero", "ModelLoading", "Available"):
-        assert word in text
+    text = running.wait_for_text("Available")
+    assert "ModelLoading" in text
     if mode == "text":
         assert f"curl -N {running.url}/chat/completions" in text
         assert "1 waiting, 0 running" in text
