@@ -5,7 +5,6 @@ import concurrent.futures
 import dataclasses
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from tests.cluster import audit, noctaya
@@ -185,7 +184,7 @@ class Endpoint:
         """Every number of replicas that was accepted for the backend, repeats left out."""
         numbers = [
             event.response["spec"].get("replicas", 0)
-            for event in self._writes(since, resource="deployments", name=f"{self.name}-backend")
+            for event in self.writes(since, resource="deployments", name=f"{self.name}-backend")
             if event.response and event.verb != "delete" and event.subresource != "status"
         ]
         return [n for i, n in enumerate(numbers) if i == 0 or numbers[i - 1] != n]
@@ -194,30 +193,29 @@ class Endpoint:
         """How many Pods ReplicaSets were told to have, of the backend only, at most at once."""
         sets = [
             int(event.response["spec"].get("replicas", 0))
-            for event in self._writes(since, resource="replicasets")
+            for event in self.writes(since, resource="replicasets")
             if event.response and event.name.startswith(f"{self.name}-backend-")
         ]
         return max(sets, default=0)
 
-    def our_writes(self, since: audit.Mark = audit.START) -> list[audit.Event]:
-        """What Metacontroller and the service's own gateway wrote, Events apart."""
-        gateway = audit.service_account(self.namespace, f"{self.name}-gateway")
+    def writes(
+        self,
+        since: audit.Mark = audit.START,
+        *,
+        resource: str | None = None,
+        name: str | None = None,
+    ) -> list[audit.Event]:
+        """All that was written in the service's namespace, by anybody."""
         return [
             event
-            for event in self._writes(since)
-            if event.user in {noctaya.METACONTROLLER, gateway} and event.resource != "events"
+            for event in self.cluster.audit.writes(since=since, namespace=self.namespace)
+            if resource in {None, event.resource} and name in {None, event.name}
         ]
 
     def deletions(self, since: audit.Mark = audit.START) -> collections.Counter[str]:
         """What Metacontroller deleted in the namespace, by kind."""
-        return collections.Counter(e.resource for e in self.our_writes(since) if e.verb == "delete")
-
-    def _writes(
-        self, since: audit.Mark, *, resource: str | None = None, name: str | None = None
-    ) -> Iterator[audit.Event]:
-        for event in self.cluster.audit.writes(since=since, namespace=self.namespace):
-            if resource in {None, event.resource} and name in {None, event.name}:
-                yield event
+        ours = (e for e in self.writes(since) if e.user == noctaya.METACONTROLLER)
+        return collections.Counter(e.resource for e in ours if e.verb == "delete")
 
     def _get(self, kind: str, name: str) -> Object:
         found = self.cluster.get(kind, name, self.namespace)

@@ -3,6 +3,7 @@
 import datetime
 import time
 
+from tests.cluster import audit
 from tests.cluster.scenarios.endpoint import Endpoint
 
 QUIET_SECONDS = 120
@@ -12,11 +13,17 @@ SETTLING = datetime.timedelta(seconds=15)
 
 
 def test_an_idle_service_is_not_written_to(quiet: Endpoint) -> None:
-    """Read backwards: it was idle all the while that other tests kept the cluster busy."""
+    """By nobody at all. It was idle all the while that other tests kept the cluster busy."""
     quiet.wait_asleep()
     asleep = datetime.datetime.fromisoformat(quiet.condition("Ready")["lastTransitionTime"])
     end = asleep + SETTLING + datetime.timedelta(seconds=QUIET_SECONDS)
     time.sleep(max(0.0, (end - datetime.datetime.now(datetime.UTC)).total_seconds()))
-    late = [str(e) for e in quiet.our_writes() if e.at > asleep + SETTLING]
-    assert late == []
-    assert quiet.our_writes(), "the audit log shows no write at all: it is not being read rightly"
+    assert quiet.writes(), "the audit log shows no write at all: it is not being read rightly"
+    late = [event for event in quiet.writes() if event.at > asleep + SETTLING]
+    assert [str(event) for event in late if not _keeps_books(event)] == []
+
+
+def _keeps_books(event: audit.Event) -> bool:
+    """KEDA's and the HPA controller's own notes, which they may take whenever they like."""
+    kind = f"{event.resource}/{event.subresource}"
+    return kind == "scaledobjects/status" or event.resource == "horizontalpodautoscalers"
