@@ -191,7 +191,7 @@ class Gateway:
 
     async def _held(self) -> dict[str, float]:
         metrics = await self._metrics()
-        return {name: metrics[name] for name in _HELD}
+        return {name: metrics[name] for name in _HELD if name in metrics}
 
     async def _metrics(self) -> dict[str, float]:
         text = (await self.ask(wire.get("/metrics"))).body.decode()

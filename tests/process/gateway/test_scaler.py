@@ -1,60 +1,20 @@
 """The gateway's ExternalScaler, called as KEDA calls it."""
 
 import asyncio
-import contextlib
 import statistics
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 
 from gateway.proto import externalscaler_pb2 as pb
-from gateway.proto import externalscaler_pb2_grpc as pb_grpc
-from tests.process.gateway import rig, stubs, wire
+from tests.process.gateway import keda, rig, stubs, wire
 
 pytestmark = pytest.mark.process
 
-OURS = pb.ScaledObjectRef(name="m", namespace="ns", scalerMetadata={"scalerAddress": "x:9090"})
 CHAT = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
-
-
-@contextlib.asynccontextmanager
-async def keda(gateway: rig.Gateway) -> AsyncIterator[Any]:
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.scaler_port}") as channel:
-        yield pb_grpc.ExternalScalerStub(channel)  # type: ignore[no-untyped-call]
-
-
-class Pushes:
-    """What a StreamIsActive call brought, with the moment of each message."""
-
-    def __init__(self, call: Any) -> None:
-        self._call = call
-        self.messages: list[tuple[float, bool]] = []
-        self._task = asyncio.create_task(self._read())
-
-    async def _read(self) -> None:
-        async for message in self._call:
-            self.messages.append((time.monotonic(), message.result))
-
-    async def until(self, count: int, *, within: float = 10) -> list[bool]:
-        async def came() -> bool:
-            return len(self.messages) >= count
-
-        await rig.eventually(came, within=within, why=lambda: f"{self.messages}")
-        return [result for _, result in self.messages]
-
-    async def code(self) -> grpc.StatusCode:
-        code: grpc.StatusCode = await self._call.code()
-        await self._task
-        return code
-
-    async def cancel(self) -> None:
-        self._call.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
 
 
 @pytest.fixture
@@ -63,40 +23,33 @@ async def gateway(tmp_path: Path) -> AsyncIterator[rig.Gateway]:
         yield gateway
 
 
-async def demand(stub: Any) -> tuple[bool, float]:
-    active = (await stub.IsActive(OURS)).result
-    (value,) = (await stub.GetMetrics(pb.GetMetricsRequest(scaledObjectRef=OURS))).metricValues
-    assert value.metricValue == value.metricValueFloat
-    return active, value.metricValueFloat
-
-
 async def test_the_metric_is_one_and_constant(gateway: rig.Gateway) -> None:
-    async with keda(gateway) as stub:
-        (spec,) = (await stub.GetMetricSpec(OURS)).metricSpecs
+    async with keda.calls(gateway.scaler_port) as stub:
+        (spec,) = (await stub.GetMetricSpec(keda.OURS)).metricSpecs
         assert spec.metricName == "noctaya-demand"
         assert (spec.targetSize, spec.targetSizeFloat) == (1, 0.5)
 
 
 async def test_polls_answer_waiting_plus_in_flight_at_this_moment(gateway: rig.Gateway) -> None:
-    async with keda(gateway) as stub:
-        assert await demand(stub) == (False, 0)
+    async with keda.calls(gateway.scaler_port) as stub:
+        assert await keda.demand(stub) == (False, 0)
         async with gateway.client() as a, gateway.client() as b:
             a.send(CHAT)
             b.send(CHAT)
             await gateway.until(waiting=2)
-            assert await demand(stub) == (True, 2)
+            assert await keda.demand(stub) == (True, 2)
         await gateway.until(waiting=0)
-        assert await demand(stub) == (True, 0), "the lease is not demand"
+        assert await keda.demand(stub) == (True, 0), "the lease is not demand"
 
 
 async def test_a_stream_begins_with_the_present_state(gateway: rig.Gateway) -> None:
-    async with keda(gateway) as stub:
-        before = Pushes(stub.StreamIsActive(OURS))
+    async with keda.calls(gateway.scaler_port) as stub:
+        before = keda.Pushes(stub.StreamIsActive(keda.OURS))
         assert await before.until(1) == [False]
         async with gateway.client() as client:
             client.send(CHAT)
             await gateway.until(waiting=1)
-            after = Pushes(stub.StreamIsActive(OURS))
+            after = keda.Pushes(stub.StreamIsActive(keda.OURS))
             assert await after.until(1) == [True]
             await after.cancel()
         await before.cancel()
@@ -107,8 +60,8 @@ async def test_true_is_repeated_sparsely_while_a_request_waits_in_vain(
     gateway: rig.Gateway,
 ) -> None:
     """KEDA drops a push that comes at a bad moment, and is slowed down by many."""
-    async with keda(gateway) as stub:
-        pushes = Pushes(stub.StreamIsActive(OURS))
+    async with keda.calls(gateway.scaler_port) as stub:
+        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
         await pushes.until(1)
         async with gateway.client() as a, gateway.client() as b:
             a.send(CHAT)
@@ -128,8 +81,8 @@ async def test_true_is_repeated_sparsely_while_a_request_waits_in_vain(
 
 async def test_every_open_stream_hears_of_demand(gateway: rig.Gateway) -> None:
     """KEDA may hold two streams for a while when a ScaledObject changes."""
-    async with keda(gateway) as stub:
-        pushes = [Pushes(stub.StreamIsActive(OURS)) for _ in range(3)]
+    async with keda.calls(gateway.scaler_port) as stub:
+        pushes = [keda.Pushes(stub.StreamIsActive(keda.OURS)) for _ in range(3)]
         for each in pushes:
             await each.until(1)
         async with gateway.client() as client:
@@ -143,10 +96,10 @@ async def test_every_open_stream_hears_of_demand(gateway: rig.Gateway) -> None:
 async def test_use_of_a_warm_model_is_pushed_at_most_every_five_seconds(
     gateway: rig.Gateway,
 ) -> None:
-    async with keda(gateway) as stub, stubs.Engine() as engine:
+    async with keda.calls(gateway.scaler_port) as stub, stubs.Engine() as engine:
         gateway.tell(rig.endpoint(engine.port, ready=True))
         await gateway.ready()
-        pushes = Pushes(stub.StreamIsActive(OURS))
+        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
         # A young gateway speaks for a backend that is up.
         assert await pushes.until(1) == [True]
         for _ in range(50):
@@ -162,8 +115,8 @@ async def test_use_of_a_warm_model_is_pushed_at_most_every_five_seconds(
 async def test_clients_that_come_and_go_while_cold_are_not_each_announced(
     gateway: rig.Gateway,
 ) -> None:
-    async with keda(gateway) as stub:
-        pushes = Pushes(stub.StreamIsActive(OURS))
+    async with keda.calls(gateway.scaler_port) as stub:
+        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
         await pushes.until(1)
         began = time.monotonic()
         for _ in range(30):
@@ -180,28 +133,28 @@ async def test_a_young_gateway_keeps_a_backend_that_is_up(tmp_path: Path) -> Non
     """The gateway it replaced may still carry streams through it."""
     async with (
         rig.Gateway(tmp_path) as gateway,
-        keda(gateway) as stub,
+        keda.calls(gateway.scaler_port) as stub,
         stubs.Engine() as engine,
     ):
-        assert await demand(stub) == (False, 0)
+        assert await keda.demand(stub) == (False, 0)
         gateway.tell(rig.endpoint(engine.port, ready=True))
         await gateway.ready()
-        assert await demand(stub) == (True, 0)
+        assert await keda.demand(stub) == (True, 0)
         gateway.tell()
         await gateway.ready(0)
-        assert await demand(stub) == (False, 0)
+        assert await keda.demand(stub) == (False, 0)
 
 
 async def test_a_strangers_reference_gets_an_answer_and_no_activity(gateway: rig.Gateway) -> None:
     stranger = pb.ScaledObjectRef(name="other", namespace="ns")
-    async with keda(gateway) as stub, gateway.client() as client:
+    async with keda.calls(gateway.scaler_port) as stub, gateway.client() as client:
         client.send(CHAT)
         await gateway.until(waiting=1)
         assert len((await stub.GetMetricSpec(stranger)).metricSpecs) == 1
         assert not (await stub.IsActive(stranger)).result
         request = pb.GetMetricsRequest(scaledObjectRef=stranger)
         assert (await stub.GetMetrics(request)).metricValues[0].metricValueFloat == 0
-        pushes = Pushes(stub.StreamIsActive(stranger))
+        pushes = keda.Pushes(stub.StreamIsActive(stranger))
         assert await pushes.until(1) == [False]
         await pushes.cancel()
 
@@ -211,16 +164,16 @@ async def test_until_the_first_list_of_replicas_polls_are_unavailable(tmp_path: 
     hidden = tmp_path / "hidden.json"
     flags = ("--replicas-from", f"file:{hidden}")
     gateway = rig.Gateway(tmp_path, *flags, readable=False)
-    async with gateway, keda(gateway) as stub:
+    async with gateway, keda.calls(gateway.scaler_port) as stub:
         for call in (
-            stub.IsActive(OURS),
-            stub.GetMetrics(pb.GetMetricsRequest(scaledObjectRef=OURS)),
+            stub.IsActive(keda.OURS),
+            stub.GetMetrics(pb.GetMetricsRequest(scaledObjectRef=keda.OURS)),
         ):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await call
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-        assert len((await stub.GetMetricSpec(OURS)).metricSpecs) == 1
-        pushes = Pushes(stub.StreamIsActive(OURS))
+        assert len((await stub.GetMetricSpec(keda.OURS)).metricSpecs) == 1
+        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
         await asyncio.sleep(0.3)
         assert pushes.messages == []
         ready = await gateway.ask(wire.get("/readyz"))
@@ -228,15 +181,15 @@ async def test_until_the_first_list_of_replicas_polls_are_unavailable(tmp_path: 
         assert str(hidden) in ready.error()["message"]
         hidden.write_text('{"items":[]}')
         assert await pushes.until(1) == [False]
-        assert await demand(stub) == (False, 0)
+        assert await keda.demand(stub) == (False, 0)
         assert (await gateway.ask(wire.get("/readyz"))).status == 200
         await pushes.cancel()
 
 
 async def test_streams_end_cleanly_when_the_gateway_is_told_to_stop(gateway: rig.Gateway) -> None:
     """After any other end KEDA waits longer and longer before it comes back."""
-    async with keda(gateway) as stub:
-        pushes = Pushes(stub.StreamIsActive(OURS))
+    async with keda.calls(gateway.scaler_port) as stub:
+        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
         await pushes.until(1)
         stopping = asyncio.create_task(gateway.stop())
         assert await pushes.code() is grpc.StatusCode.OK
@@ -247,8 +200,8 @@ async def test_the_first_demand_is_pushed_within_milliseconds(tmp_path: Path) ->
     """Measured from the client's send on; judged by the median, since the machine is shared."""
     delays = []
     flags = ("--activation-timeout-seconds", "0.05")
-    async with rig.Gateway(tmp_path, *flags) as gateway, keda(gateway) as stub:
-        pushes = Pushes(stub.StreamIsActive(OURS))
+    async with rig.Gateway(tmp_path, *flags) as gateway, keda.calls(gateway.scaler_port) as stub:
+        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
         await pushes.until(1)
         for _ in range(40):
             seen = len(pushes.messages)
@@ -263,8 +216,8 @@ async def test_the_first_demand_is_pushed_within_milliseconds(tmp_path: Path) ->
 
 
 async def test_a_request_knows_when_its_demand_was_signalled(gateway: rig.Gateway) -> None:
-    async with keda(gateway) as stub, stubs.Engine() as engine:
-        pushes = Pushes(stub.StreamIsActive(OURS))
+    async with keda.calls(gateway.scaler_port) as stub, stubs.Engine() as engine:
+        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
         await pushes.until(1)
         ask = asyncio.create_task(gateway.ask(CHAT))
         await pushes.until(2)
