@@ -23,22 +23,16 @@ _pool = concurrent.futures.ThreadPoolExecutor(max_workers=32, thread_name_prefix
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a client got: times are seconds since it asked."""
+    """What a streaming client got, line by line, with the seconds since it asked."""
 
     status: int
     headers: dict[str, str]
     lines: list[tuple[float, str]]
-    seconds: float
 
     @property
     def heartbeats(self) -> list[float]:
         """When an SSE comment came."""
         return [at for at, line in self.lines if line.startswith(":")]
-
-    @property
-    def body(self) -> str:
-        """The whole body of an answer that is not a stream."""
-        return "\n".join(line for _, line in self.lines)
 
     @property
     def events(self) -> list[Object]:
@@ -52,11 +46,9 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What the engine said, streamed or not."""
-        if self.events:
-            deltas = [c.get("delta", {}) for e in self.events for c in e.get("choices", [])]
-            return "".join(delta.get("content") or "" for delta in deltas)
-        return str(json.loads(self.body)["choices"][0]["message"]["content"])
+        """What the engine said."""
+        deltas = [c.get("delta", {}) for e in self.events for c in e.get("choices", [])]
+        return "".join(delta.get("content") or "" for delta in deltas)
 
     def _data(self) -> list[str]:
         return [line.removeprefix("data: ") for _, line in self.lines if line.startswith("data: ")]
@@ -72,11 +64,11 @@ class Endpoint:
 
     # As a client
 
-    def ask(self, words: str = "Good evening", *, stream: bool = True) -> Answer:
-        """One chat completion, to its end."""
+    def ask(self, words: str = "Good evening") -> Answer:
+        """One streaming chat completion, to its end."""
         body = {
             "model": "noctaya/echo",
-            "stream": stream,
+            "stream": True,
             "messages": [{"role": "user", "content": words}],
         }
         begin = time.monotonic()
@@ -98,11 +90,10 @@ class Endpoint:
                 status=answer.status_code,
                 headers={name.lower(): value for name, value in answer.headers.items()},
                 lines=lines,
-                seconds=time.monotonic() - begin,
             )
 
     def asking(self, words: str = "Good evening") -> concurrent.futures.Future[Answer]:
-        """A streaming client of its own thread."""
+        """The same, by a client with a thread of its own."""
         return _pool.submit(self.ask, words)
 
     def queue(self) -> Object:
