@@ -28,6 +28,7 @@ class Settings:
     """Settings of the hooks."""
 
     gateway_image: str
+    fetcher_image: str = ""  # Empty: a service that stages its weights is told that it cannot.
     gateway_replicas: int = 1
     image_pull_policy: PullPolicy = "IfNotPresent"
     paths: Paths = Paths()
@@ -45,6 +46,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         )
     return Settings(
         gateway_image=image,
+        fetcher_image=environment.get("NOCTAYA_FETCHER_IMAGE", ""),
         gateway_replicas=_replicas(environment.get("NOCTAYA_GATEWAY_REPLICAS", "1")),
         image_pull_policy=cast(PullPolicy, policy),
     )

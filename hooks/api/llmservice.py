@@ -80,10 +80,11 @@ class Source(Spec):
     """Where the weights come from."""
 
     uri: Annotated[str, text(1024, rules=URI_RULES)] = Field(
-        description="hf://ORG/NAME[@REVISION] (or huggingface://), modelscope://ORG/NAME,"
-        " oci://REGISTRY/REPOSITORY@sha256:DIGEST or pvc://CLAIM[/SUBPATH]. A pvc:// claim is"
-        " mounted read-only at /models and nothing is downloaded. A @REVISION of a hub needs a"
-        " staged cache (cache.prewarm). Tags and s3:// are not supported."
+        description="hf://ORG/NAME[@REVISION] (or huggingface://),"
+        " modelscope://ORG/NAME[@REVISION], oci://REGISTRY/REPOSITORY@sha256:DIGEST or"
+        " pvc://CLAIM[/SUBPATH]. A pvc:// claim is mounted read-only at /models and nothing is"
+        " downloaded. A @REVISION of a hub needs a staged cache (cache.prewarm). Tags and s3://"
+        " are not supported."
     )
     secret_ref: LocalReference | None = Field(
         None,
@@ -280,8 +281,9 @@ class Cache(Spec):
     )
     prewarm: Flag = Field(
         False,
-        description="Downloads the weights before the first start. Not implemented yet: a service"
-        " that sets it is not reconciled and its status says so.",
+        description="Has one Job download a hub's weights onto the claim before the first start,"
+        " while no accelerator is held. An oci:// source is always staged so. Delete the Job to"
+        " have it run again.",
     )
 
     @pydantic.model_validator(mode="after")

@@ -68,6 +68,27 @@ def scaled_object(
     }
 
 
+# Of KEDA's: nothing starts the first replica, and everything else goes on.
+PAUSED_SCALE_OUT = "autoscaling.keda.sh/paused-scale-out"
+
+
+def with_pause(scaled_object: Object, *, paused: bool) -> Object:
+    """``scaled_object`` with KEDA's pause of the start from zero, or without ours."""
+    metadata = objects.mapping(scaled_object, "metadata")
+    annotations = {
+        key: value
+        for key, value in objects.mapping(metadata, "annotations").items()
+        if key != PAUSED_SCALE_OUT
+    }
+    if paused:
+        annotations[PAUSED_SCALE_OUT] = "true"
+    bare = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {
+        **scaled_object,
+        "metadata": bare | ({"annotations": annotations} if annotations else {}),
+    }
+
+
 def with_available_since(scaled_object: Object, available_since: str) -> Object:
     """``scaled_object`` as it is, but for the time since which the scaler is available."""
     triggers = [

@@ -8,11 +8,13 @@ from hooks.api.llmservice import LLMServiceSpec
 from hooks.autoscaling import render
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import names
-from hooks.llmservice.arrange import is_marked, restore
+from hooks.llmservice import names, weights
+from hooks.llmservice.arrange import is_marked
+from hooks.llmservice.memory import restore
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import Unresolved
 from hooks.llmservice.resolve import read_spec
+from hooks.llmservice.weights import Weights
 from hooks.llmservice.words import Words, encode
 
 
@@ -24,6 +26,17 @@ class _Seen:
     holder: Object  # Whatever holds the ScaledObject's name.
     backend: Object
     gateway: Object
+    job: Object
+    claim: Object
+
+    @property
+    def must_pause(self) -> bool:
+        """Whether a replica would start on weights that are gone.
+
+        One that still runs is not touched: its weights are in memory.
+        """
+        at_zero = objects.number(self.backend, "spec", "replicas") == 0
+        return at_zero and weights.are_gone(self.backend, self.claim)
 
     @property
     def available_since(self) -> str:
@@ -41,6 +54,7 @@ class Step(enum.Enum):
     WITHHELD = "a ScaledObject of this name is not ours and is left alone"
     UNRESOLVED = "the spec does not resolve: nothing is attached for the first time"
     SCALER_AWAITED = "waits for the scaler: no gateway replica is available"
+    WEIGHTS_AWAITED = "waits for the weights: they are not staged"
     MINIMUM_AWAITED = "waits for the backend to be asked for scaling.min replicas"
     MARK_AWAITED = "step 1 of the hand-over: waits for the Composite to mark the backend as KEDA's"
     ATTACHED = "step 3 of the hand-over: the backend is marked as KEDA's"
@@ -57,7 +71,9 @@ def decide(request: wire.DecoratorRequest) -> tuple[Step, wire.DecoratorResponse
     seen = _see(request)
     spec = read_spec(request.parent)
     if seen.attached:
-        return Step.KEPT, _answer(_kept(request, seen, spec), _words(seen.attached))
+        kept = _kept(request, seen, spec)
+        kept = [render.with_pause(obj, paused=seen.must_pause) for obj in kept]
+        return Step.KEPT, _answer(kept, _words(seen.attached))
     if seen.holder:
         return Step.WITHHELD, _answer([], _withheld(seen.holder))
     if isinstance(spec, Unresolved):
@@ -66,13 +82,15 @@ def decide(request: wire.DecoratorRequest) -> tuple[Step, wire.DecoratorResponse
         return Step.SCALER_AWAITED, _answer([], None)
     if is_marked(seen.backend):
         return Step.ATTACHED, _answer([_rendered(request.parent, seen, spec)], Words())
+    if not _has_weights(seen, spec):
+        return Step.WEIGHTS_AWAITED, _answer([], None)
     if not _has_minimum(seen.backend, spec):
         return Step.MINIMUM_AWAITED, _answer([], None)
     return Step.MARK_AWAITED, _answer([], Words())
 
 
 def customize(request: wire.CustomizeRequest) -> wire.CustomizeResponse:
-    """The backend, the scaler's Deployment, and whatever holds the ScaledObject's name.
+    """The backend, the scaler's Deployment, the weights, and who holds the ScaledObject's name.
 
     The kind ScaledObject may be asked for here: where it is missing, this Decorator does not start.
     """
@@ -83,6 +101,18 @@ def customize(request: wire.CustomizeRequest) -> wire.CustomizeResponse:
             resource="deployments",
             namespace=namespace,
             names=(names.backend(service), names.gateway(service)),
+        ),
+        wire.RelatedRule(
+            api_version="batch/v1",
+            resource="jobs",
+            namespace=namespace,
+            names=(names.prewarm(service),),
+        ),
+        wire.RelatedRule(
+            api_version="v1",
+            resource="persistentvolumeclaims",
+            namespace=namespace,
+            names=(names.cache(service),),
         ),
         wire.RelatedRule(
             api_version="keda.sh/v1alpha1",
@@ -97,6 +127,7 @@ def customize(request: wire.CustomizeRequest) -> wire.CustomizeResponse:
 def _see(request: wire.DecoratorRequest) -> _Seen:
     service, namespace = _identity(request.parent)
     deployments = request.related.get(names.DEPLOYMENTS, {})
+    jobs, claims = request.related.get(names.JOBS, {}), request.related.get(names.CLAIMS, {})
     scaled_object = f"{namespace}/{names.scaled_object(service)}"
     uid = objects.text(request.parent, "metadata", "uid")
     holder = request.related.get(render.SCALED_OBJECTS, {}).get(scaled_object, {})
@@ -106,6 +137,8 @@ def _see(request: wire.DecoratorRequest) -> _Seen:
         holder={} if _controller(holder) == uid else holder,
         backend=_ours(deployments.get(f"{namespace}/{names.backend(service)}", {}), uid),
         gateway=_ours(deployments.get(f"{namespace}/{names.gateway(service)}", {}), uid),
+        job=_ours(jobs.get(f"{namespace}/{names.prewarm(service)}", {}), uid),
+        claim=_ours(claims.get(f"{namespace}/{names.cache(service)}", {}), uid),
     )
 
 
@@ -132,6 +165,10 @@ def _rendered(parent: Object, seen: _Seen, spec: LLMServiceSpec) -> Object:
 def _has_minimum(backend: Object, spec: LLMServiceSpec) -> bool:
     replicas = objects.number(backend, "spec", "replicas")
     return replicas is not None and replicas >= spec.scaling.min
+
+
+def _has_weights(seen: _Seen, spec: LLMServiceSpec) -> bool:
+    return not weights.are_awaited(spec) or weights.judge(seen.job, seen.claim) is Weights.STAGED
 
 
 def _words(scaled_object: Object) -> Words:

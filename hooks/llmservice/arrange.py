@@ -2,6 +2,7 @@
 
 - A spec that does not resolve gives back every child as it was last applied.
 - Nobody lowers the backend's replicas but KEDA, once the number was handed over.
+- No replica starts, and none changes, before the weights that it needs are staged.
 - A claim stays as long as its service does, whatever the spec says.
 - A name that is held by an object which is not ours is left alone.
 """
@@ -11,11 +12,13 @@ import enum
 
 from hooks import wire
 from hooks.k8s import objects
-from hooks.k8s.objects import GroupKey, Object, ObjectKey
-from hooks.llmservice import names, render
+from hooks.k8s.objects import Object
+from hooks.llmservice import memory, names, render, weights
 from hooks.llmservice.names import ServiceName
-from hooks.llmservice.plan import Plan, Unresolved
+from hooks.llmservice.plan import Plan, Staging, Unresolved
 from hooks.llmservice.reasons import Reason
+from hooks.llmservice.render import prewarm
+from hooks.llmservice.weights import Weights
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,33 +38,42 @@ class ReplicasRule(enum.Enum):
     RENDERED = "as rendered: the number was not handed over to KEDA"
     KEDAS = "as observed: the number was handed over to KEDA"
     RESTORED = "as observed: the spec does not resolve"
+    STAGING = "as observed: the weights are not staged"
+    BEFORE_STAGING = "none: the backend is made before its weights are staged"
     UNKNOWN = "as rendered: no number is observed or remembered"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arrangement:
-    """The children of the answer, and those that cannot be made."""
+    """The children of the answer, those that cannot be made, and what they wait for."""
 
     children: list[Object]
     taken: tuple[Taken, ...]
+    weights: Weights
     replicas_rule: ReplicasRule
 
 
-def check_claims(plan: Plan, request: wire.CompositeRequest) -> Plan | Unresolved:
-    """Unresolved where a claim exists that was made from another spec than the plan's."""
+def check_made_once(plan: Plan, request: wire.CompositeRequest) -> Plan | Unresolved:
+    """Unresolved where a claim or a Job exists that was made from another spec than the plan's."""
+    claim, job = names.cache(plan.service), names.prewarm(plan.service)
     for child in render.children(plan):
         wanted = objects.annotation(child, names.SPEC_HASH)
-        observed = _ours(child, request)
-        if wanted is None or observed is None:
-            continue
-        if _remembered_annotation(observed, names.SPEC_HASH) not in (None, wanted):
-            name = objects.text(child, "metadata", "name")
+        if wanted is not None and _differs(memory.ours(child, request), wanted):
             return Unresolved(
                 reason=Reason.CACHE_SPEC_CHANGED,
-                message=f"claim {name} was made from another spec.cache (strategy, size or"
+                message=f"claim {claim} was made from another spec.cache (strategy, size or"
                 f" storageClassName); change it back, or lose the weights on the claim with"
-                f" kubectl delete pvc {name}",
+                f" kubectl delete pvc {claim}",
             )
+    if isinstance(plan.staging, Staging) and _differs(
+        _observed_job(request), prewarm.spec_hash(plan.staging)
+    ):
+        return Unresolved(
+            reason=Reason.PREWARM_SPEC_CHANGED,
+            message=f"Job {job} was made for another spec.model.source.uri than"
+            f" {plan.staging.uri}; change it back, or have the new weights staged beside the old"
+            f" ones with kubectl delete job {job} -n {plan.namespace}",
+        )
     return plan
 
 
@@ -70,85 +82,169 @@ def arrange(
 ) -> Arrangement:
     """The children to answer with. ``handed_over``: the backend's replicas are KEDA's."""
     taken: list[Taken] = []
-    restored = isinstance(outcome, Unresolved)
+    state = _weights(outcome, request)
     if isinstance(outcome, Unresolved):
-        children = restore(request.children)
+        children = memory.restore(request.children)
     else:
-        children, taken = _withhold(render.children(outcome), request)
+        children, taken = _withhold(_rendered(outcome, state, request), request)
         children += _kept_claims(children, request)
+        if not state.usable:
+            children = _held_back(children, outcome, request)
     backend = names.backend(ServiceName(objects.text(request.parent, "metadata", "name")))
     rule = ReplicasRule.WITHOUT
     for index, child in enumerate(children):
-        if _is_deployment(child, backend):
+        if _is(child, names.DEPLOYMENTS, backend):
             children[index], rule = _with_replicas(
-                child, _ours(child, request), restored=restored, handed_over=handed_over
+                child,
+                memory.ours(child, request),
+                restored=isinstance(outcome, Unresolved),
+                handed_over=handed_over,
+                usable=state.usable,
             )
-    return Arrangement(children=children, taken=tuple(taken), replicas_rule=rule)
-
-
-def restore(observed: dict[str, dict[str, Object]]) -> list[Object]:
-    """Every observed child as it was last applied."""
-    return [
-        _as_last_applied(GroupKey(group), ObjectKey(key), child)
-        for group, members in sorted(observed.items())
-        for key, child in sorted(members.items())
-    ]
+    return Arrangement(children=children, taken=tuple(taken), weights=state, replicas_rule=rule)
 
 
 def is_marked(backend: Object) -> bool:
     """Whether the backend Deployment says, or last said, that its replicas are KEDA's."""
-    return _remembered_annotation(backend, names.REPLICAS_OWNER) == names.KEDA
+    return memory.annotation(backend, names.REPLICAS_OWNER) == names.KEDA
 
 
-def _as_last_applied(group: GroupKey, key: ObjectKey, observed: Object) -> Object:
-    """The child that Metacontroller remembers, under the identity that it has.
+def _weights(outcome: Plan | Unresolved, request: wire.CompositeRequest) -> Weights:
+    """What the plan's weights are; without a plan, what those of the observed Job are."""
+    job = _observed_job(request)
+    if job is None if isinstance(outcome, Unresolved) else not _stages(outcome):
+        return Weights.NOT_AWAITED
+    return weights.judge(job or {}, _observed_claim(request) or {})
 
-    Where nothing is remembered, an object without fields: merged with what is observed, it changes
-    nothing and still keeps the child.
+
+def _stages(plan: Plan) -> bool:
+    return isinstance(plan.staging, Staging)
+
+
+def _rendered(plan: Plan, state: Weights, request: wire.CompositeRequest) -> list[Object]:
+    """The plan's children, the Job among them, with what the world adds to them."""
+    children = render.children(plan)
+    if not isinstance(plan.staging, Staging):
+        return children
+    claim_uid = weights.uid(_observed_claim(request) or {})
+    staged_on = claim_uid if state is Weights.STAGED else names.NO_CLAIM
+    children = [
+        _annotated(child, names.STAGED_ON, staged_on)
+        if _is(child, names.DEPLOYMENTS, names.backend(plan.service))
+        else child
+        for child in children
+    ]
+    job = _observed_job(request)
+    if job is not None:
+        key = objects.ObjectKey(f"{plan.namespace}/{names.prewarm(plan.service)}")
+        return [*children, memory.as_last_applied(names.JOBS, key, job)]
+    if claim_uid:
+        return [*children, prewarm.job(plan, plan.staging, claim_uid=claim_uid)]
+    return children
+
+
+def _held_back(children: list[Object], plan: Plan, request: wire.CompositeRequest) -> list[Object]:
+    """The children while the weights are not there: a backend that exists stays as it is.
+
+    What leads to it stays with it, where it is to become another: a gateway that knows the names
+    and the port of the next engine would turn away the requests that the present one can serve.
     """
-    kind, _, api_version = group.partition(".")
-    namespace, _, name = key.rpartition("/")
-    remembered = objects.last_applied(observed) or {}
-    metadata = objects.mapping(remembered, "metadata")
-    identity = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return {
-        **remembered,
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {**metadata, **identity},
-    }
+    backend = names.backend(plan.service)
+    wanted = next((c for c in children if _is(c, names.DEPLOYMENTS, backend)), None)
+    observed = None if wanted is None else memory.ours(wanted, request)
+    if wanted is None or observed is None:
+        return children
+    kept = {(names.DEPLOYMENTS, backend)}
+    if _template_hash(wanted) != _template_hash(objects.last_applied(observed)):
+        kept |= {
+            (names.SERVICES, backend),
+            (names.DEPLOYMENTS, names.gateway(plan.service)),
+        }
+    return [
+        memory.as_last_applied(objects.group_key(child), objects.object_key(child), held)
+        if (objects.group_key(child), objects.text(child, "metadata", "name")) in kept
+        and (held := memory.ours(child, request)) is not None
+        else child
+        for child in children
+    ]
 
 
 def _with_replicas(
-    child: Object, observed: Object | None, *, restored: bool, handed_over: bool
+    child: Object, observed: Object | None, *, restored: bool, handed_over: bool, usable: bool
 ) -> tuple[Object, ReplicasRule]:
     """The backend Deployment with the number of replicas that we may ask for, and why that one.
 
     Until the hand-over a rendered child keeps the number that it has, `scaling.min`. After it, and
-    where a spec does not resolve, the observed number is echoed: whoever wrote it knew better.
+    where a spec does not resolve or weights are not staged, the observed number is echoed: whoever
+    wrote it knew better. A backend that is made before its weights are staged gets no replica.
     """
     kedas = handed_over or (observed is not None and is_marked(observed))
+    rule = ReplicasRule.RENDERED
+    if observed is None and not usable:
+        rule, child = ReplicasRule.BEFORE_STAGING, _of_size(child, 0)
+    elif kedas or restored or not usable:
+        rule = ReplicasRule.STAGING
+        if kedas or restored:
+            rule = ReplicasRule.KEDAS if kedas else ReplicasRule.RESTORED
+        child, known = _echoed(child, observed or {})
+        rule = rule if known else ReplicasRule.UNKNOWN
+    return (_annotated(child, names.REPLICAS_OWNER, names.KEDA) if kedas else child), rule
+
+
+def _echoed(child: Object, observed: Object) -> tuple[Object, bool]:
+    """The child with the number that is observed or remembered, and whether there is one."""
     number = objects.number(observed, "spec", "replicas")
     if number is None:
-        number = objects.number(objects.last_applied(observed or {}), "spec", "replicas")
-    rule = ReplicasRule.RENDERED
-    if kedas or restored:
-        rule = ReplicasRule.KEDAS if kedas else ReplicasRule.RESTORED
-        if number is None:
-            rule = ReplicasRule.UNKNOWN
-        else:
-            child = {**child, "spec": {**objects.mapping(child, "spec"), "replicas": number}}
-    if kedas:
-        metadata = objects.mapping(child, "metadata")
-        annotations = objects.mapping(metadata, "annotations") | {names.REPLICAS_OWNER: names.KEDA}
-        child = {**child, "metadata": {**metadata, "annotations": annotations}}
-    return child, rule
+        number = objects.number(objects.last_applied(observed), "spec", "replicas")
+    return (child, False) if number is None else (_of_size(child, number), True)
 
 
-def _is_deployment(child: Object, name: str) -> bool:
-    return (
-        objects.group_key(child) == names.DEPLOYMENTS
-        and objects.text(child, "metadata", "name") == name
+def _of_size(child: Object, replicas: int) -> Object:
+    return {**child, "spec": {**objects.mapping(child, "spec"), "replicas": replicas}}
+
+
+def _annotated(child: Object, name: str, value: str) -> Object:
+    metadata = objects.mapping(child, "metadata")
+    annotations = objects.mapping(metadata, "annotations") | {name: value}
+    return {**child, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _is(child: Object, group: objects.GroupKey, name: str) -> bool:
+    return objects.group_key(child) == group and objects.text(child, "metadata", "name") == name
+
+
+def _template_hash(deployment: Object | None) -> str | None:
+    template = objects.mapping(deployment, "spec", "template")
+    return objects.annotation(template, names.TEMPLATE_HASH)
+
+
+def _observed_job(request: wire.CompositeRequest) -> Object | None:
+    service = ServiceName(objects.text(request.parent, "metadata", "name"))
+    return _observed("batch/v1", "Job", names.prewarm(service), request)
+
+
+def _observed_claim(request: wire.CompositeRequest) -> Object | None:
+    service = ServiceName(objects.text(request.parent, "metadata", "name"))
+    return _observed("v1", "PersistentVolumeClaim", names.cache(service), request)
+
+
+def _observed(
+    api_version: str, kind: str, name: str, request: wire.CompositeRequest
+) -> Object | None:
+    namespace = objects.text(request.parent, "metadata", "namespace")
+    identity = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    return memory.ours(identity, request)
+
+
+def _differs(observed: Object | None, wanted: str) -> bool:
+    """Whether an object exists that was made from another spec."""
+    return observed is not None and memory.annotation(observed, names.SPEC_HASH) not in (
+        None,
+        wanted,
     )
 
 
@@ -158,8 +254,8 @@ def _withhold(
     """Parts the children into those whose names are free or ours, and the others."""
     ours, taken = [], []
     for child in children:
-        holder = _find(request.related, child)
-        if holder is None or _ours(child, request) is not None:
+        holder = memory.find(request.related, child)
+        if holder is None or memory.ours(child, request) is not None:
             ours.append(child)
         else:
             taken.append(
@@ -170,19 +266,6 @@ def _withhold(
                 )
             )
     return ours, taken
-
-
-def _ours(child: Object, request: wire.CompositeRequest) -> Object | None:
-    """The observed object that is this child, if any.
-
-    One of ours that is only among the related ones was not claimed yet; Metacontroller finds it at
-    its next look.
-    """
-    if (observed := _find(request.children, child)) is not None:
-        return observed
-    held = _find(request.related, child)
-    owner = objects.text(objects.controller_of(held or {}), "uid")
-    return held if owner and owner == objects.text(request.parent, "metadata", "uid") else None
 
 
 def _is_going(holder: Object, parent: Object) -> bool:
@@ -197,14 +280,6 @@ def _kept_claims(children: list[Object], request: wire.CompositeRequest) -> list
     """Observed claims that the plan no longer asks for. They go when their service goes."""
     rendered = {objects.object_key(c) for c in children if objects.group_key(c) == names.CLAIMS}
     claims = request.children.get(names.CLAIMS, {})
-    return restore({names.CLAIMS: {key: c for key, c in claims.items() if key not in rendered}})
-
-
-def _remembered_annotation(observed: Object, name: str) -> str | None:
-    """An annotation of ours, also where somebody removed it from the object."""
-    value = objects.annotation(observed, name)
-    return value if value is not None else objects.annotation(objects.last_applied(observed), name)
-
-
-def _find(groups: dict[str, dict[str, Object]], child: Object) -> Object | None:
-    return groups.get(objects.group_key(child), {}).get(objects.object_key(child))
+    return memory.restore(
+        {names.CLAIMS: {key: c for key, c in claims.items() if key not in rendered}}
+    )

@@ -6,13 +6,16 @@ from hooks.llmservice.reasons import Reason
 from hooks.llmservice.verdict import Verdict, false
 from hooks.llmservice.words import Words
 
-_WAITS = "the ScaledObject is made once a gateway replica is available"
+_WAITS_FOR_GATEWAY = "the ScaledObject is made once a gateway replica is available"
+_WAITS_FOR_WEIGHTS = "the ScaledObject is made once the weights are staged"
 
 
-def verdict(words: Words | None, *, gateway_available: bool) -> Verdict:
+def verdict(words: Words | None, *, gateway_available: bool, weights_usable: bool) -> Verdict:
     """The condition; ``words`` is None until the autoscaling Decorator has written any."""
     if words is None and not gateway_available:
-        return false(Reason.GATEWAY_STARTING, _WAITS)
+        return false(Reason.GATEWAY_STARTING, _WAITS_FOR_GATEWAY)
+    if words is None and not weights_usable:
+        return false(Reason.PREWARMING, _WAITS_FOR_WEIGHTS)
     if words is None or not words.ready:
         return false(Reason.AUTOSCALER_MISSING, Reason.AUTOSCALER_MISSING.help)
     status = words.ready if words.ready in ("True", "False") else "Unknown"

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from hooks.api.llmservice import GatewayResources, LLMServiceSpec, ResourceAmounts
-from hooks.api.pods import EnvVar, dump
+from hooks.api.pods import dump
 from hooks.k8s import objects, quantity
 from hooks.k8s.objects import Object
-from hooks.llmservice import arguments, drain, names, plan
+from hooks.llmservice import arguments, drain, environment, names, plan
 from hooks.llmservice.runtimes import Runtime
-from hooks.settings import Paths
 
 # Kubernetes' own defaults, for what a probe leaves out.
 _PERIOD_SECONDS = 10
@@ -20,7 +19,7 @@ _LONGEST_BUDGET_SECONDS = 2**30
 
 
 def plan_engine(
-    runtime: Runtime, spec: LLMServiceSpec, values: Mapping[str, str], paths: Paths
+    runtime: Runtime, spec: LLMServiceSpec, values: Mapping[str, str], place: environment.Place
 ) -> plan.Engine:
     """The engine's container. Raises TemplateError."""
     container = runtime.spec.container
@@ -32,7 +31,7 @@ def plan_engine(
             *(arguments.fill(argument, values) for argument in container.args),
             *spec.runtime.args_override,
         ),
-        env=_environment(container.env, values, paths),
+        env=environment.of_engine(container.env, values, place),
         port=plan.Port(name=container.port.name, number=container.port.container_port),
         resources=_resources(runtime, spec),
         shared_memory=_shared_memory(spec),
@@ -61,34 +60,6 @@ def plan_gateway(runtime: Runtime, spec: LLMServiceSpec, engine: plan.Engine) ->
         idle_timeout=runtime.idle_timeout,
         drain_timeout=spec.scaling.drain_timeout,
     )
-
-
-def _environment(
-    declared: tuple[EnvVar, ...], values: Mapping[str, str], paths: Paths
-) -> tuple[Object, ...]:
-    """Writable places for everything that an engine keeps, then what the runtime declares.
-
-    What the runtime declares wins. A user id without a home directory makes vLLM fail after most
-    of a minute; a kept compile cache halves its warm start.
-    """
-    own = {
-        "HF_HOME": f"{paths.cache}/huggingface",
-        "HOME": paths.scratch,
-        "VLLM_CACHE_ROOT": f"{paths.cache}/vllm",
-        "XDG_CACHE_HOME": f"{paths.cache}/xdg",
-    }
-    names_declared = {variable.name for variable in declared}
-    return (
-        *({"name": k, "value": v} for k, v in own.items() if k not in names_declared),
-        *(_variable(variable, values) for variable in declared),
-    )
-
-
-def _variable(variable: EnvVar, values: Mapping[str, str]) -> Object:
-    dumped = dump(variable)
-    if "value" in dumped:
-        dumped["value"] = arguments.fill(dumped["value"], values)
-    return dumped
 
 
 def _resources(runtime: Runtime, spec: LLMServiceSpec) -> Object:

@@ -46,7 +46,10 @@ class Deadlines:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Failed:
-    """What failed. `backend` may be a failure of an earlier activation, and then says so."""
+    """What failed. `backend` may be a failure of an earlier activation, and then says so.
+
+    It may also be one of the staging that the backend waits for.
+    """
 
     gateway: Failure | None
     backend: Failure | None
@@ -59,6 +62,10 @@ def find(seen: Seen, before: Object, deadlines: Deadlines) -> Failed:
     gateway = _gateway(seen.gateway, deadlines)
     if seen.backend.ready > 0:
         return Failed(gateway=gateway, backend=None, kept=None)
+    if seen.prewarm.failure is not None:
+        # Nothing to carry: it is seen for as long as it stands.
+        kept = _carried(before, seen.backend.template_hash)
+        return Failed(gateway=gateway, backend=seen.prewarm.failure, kept=kept)
     now = _backend(seen.backend, deadlines)
     if now is not None:
         return Failed(gateway=gateway, backend=now, kept=now)

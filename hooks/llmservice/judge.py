@@ -42,7 +42,11 @@ def judge(
     """The status of ``parent``; ``words`` is what the autoscaling Decorator wrote, if anything."""
     deadlines = Deadlines(now=now)
     failed = failures.find(seen, objects.mapping(parent, "status", "lastFailure"), deadlines)
-    autoscaling = autoscaler.verdict(words, gateway_available=seen.gateway.available)
+    autoscaling = autoscaler.verdict(
+        words,
+        gateway_available=seen.gateway.available,
+        weights_usable=seen.prewarm.weights.usable,
+    )
     row = _row(seen, failed, autoscaling)
     ready = row.ready
     if isinstance(outcome, Unresolved):
@@ -81,6 +85,12 @@ def _row(seen: Seen, failed: Failed, autoscaling: Verdict) -> _Row:
         )
     if failed.backend is not None:
         return _degraded(Verdict.of_failure(failed.backend.reason, failed.backend.message))
+    if seen.backend.replicas == 0 and not seen.prewarm.weights.usable:
+        return _Row(
+            phase="Loading",
+            ready=false(Reason.PREWARMING, seen.prewarm.progress),
+            degraded=false(Reason.PROGRESSING, Reason.PROGRESSING.help),
+        )
     if seen.backend.replicas > 0 or not seen.backend.exists:
         return _progressing(seen.backend)
     if autoscaling.status != "True":

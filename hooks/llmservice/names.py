@@ -28,10 +28,18 @@ KEDA = "keda"
 TEMPLATE_HASH = "serving.noctaya.io/template-hash"
 METRIC_NAMES = "serving.noctaya.io/metric-names"
 SPEC_HASH = "serving.noctaya.io/spec-hash"
+# On the Job: the uid of the claim that it stages on. On the backend's Deployment: the uid of the
+# claim that the weights which its replicas read were staged on; `NO_CLAIM` until there is one.
+CLAIM_UID = "serving.noctaya.io/claim-uid"
+STAGED_ON = "serving.noctaya.io/staged-on"
+NO_CLAIM = "none"
+# On the backend's Pod template: what its weights are staged from.
+SOURCE = "serving.noctaya.io/source"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 
 ENGINE_CONTAINER = "engine"
 GATEWAY_CONTAINER = "gateway"
+FETCHER_CONTAINER = "fetcher"
 # Installed with Noctaya: reads EndpointSlices.
 GATEWAY_CLUSTER_ROLE = "noctaya-gateway"
 
@@ -40,6 +48,7 @@ SERVICES = GroupKey("Service.v1")
 SERVICE_ACCOUNTS = GroupKey("ServiceAccount.v1")
 ROLE_BINDINGS = GroupKey("RoleBinding.rbac.authorization.k8s.io/v1")
 CLAIMS = GroupKey("PersistentVolumeClaim.v1")
+JOBS = GroupKey("Job.batch/v1")
 PODS = GroupKey("Pod.v1")
 RUNTIMES = GroupKey("InferenceRuntime.serving.noctaya.io/v1alpha1")
 
@@ -67,6 +76,11 @@ def scaler(service: ServiceName) -> str:
 def cache(service: ServiceName) -> str:
     """The claim that holds downloaded weights."""
     return f"{service}-cache"
+
+
+def prewarm(service: ServiceName) -> str:
+    """The Job that stages weights on the claim."""
+    return f"{service}-prewarm"
 
 
 def scaled_object(service: ServiceName) -> str:

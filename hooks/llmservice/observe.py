@@ -10,10 +10,11 @@ import datetime
 from hooks import wire
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import names, pods
+from hooks.llmservice import names, pods, prewarming
 from hooks.llmservice.arrange import Arrangement, Taken
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.pods import PodSeen
+from hooks.llmservice.prewarming import PrewarmSeen, Staged
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class Seen:
 
     gateway: GatewaySeen
     backend: BackendSeen
+    prewarm: PrewarmSeen
     taken: tuple[Taken, ...]
 
 
@@ -58,6 +60,7 @@ def observe(arrangement: Arrangement, request: wire.CompositeRequest) -> Seen:
     return Seen(
         gateway=_gateway(service, namespace, request),
         backend=_backend(service, namespace, wanted, request),
+        prewarm=prewarming.see(arrangement.weights, _staged(service, namespace, request)),
         taken=arrangement.taken,
     )
 
@@ -102,14 +105,34 @@ def _backend(
     )
 
 
-def _pods(request: wire.CompositeRequest, component: str) -> list[Object]:
-    """The Pods of a component that still count, by name: neither ending nor ended for good."""
+def _staged(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> Staged:
+    job = request.children.get(names.JOBS, {}).get(f"{namespace}/{names.prewarm(service)}", {})
+    return Staged(
+        service=service,
+        namespace=namespace,
+        job=job,
+        claim=_claim(service, namespace, request),
+        pods=_all_pods(request, "prewarm"),
+        pending_claim=_pending_claim(service, namespace, request),
+    )
+
+
+def _all_pods(request: wire.CompositeRequest, component: str) -> list[Object]:
+    """Every Pod of a component, by name."""
     members = request.related.get(names.PODS, {})
     return [
         pod
         for _, pod in sorted(members.items())
         if objects.mapping(pod, "metadata", "labels").get(names.LABEL_COMPONENT) == component
-        and not objects.text(pod, "metadata", "deletionTimestamp")
+    ]
+
+
+def _pods(request: wire.CompositeRequest, component: str) -> list[Object]:
+    """The Pods of a component that still count: neither ending nor ended for good."""
+    return [
+        pod
+        for pod in _all_pods(request, component)
+        if not objects.text(pod, "metadata", "deletionTimestamp")
         and objects.text(pod, "status", "phase") not in ("Failed", "Succeeded")
     ]
 

@@ -38,11 +38,27 @@ class CacheClaim:
     access_mode: Literal["ReadWriteOnce", "ReadWriteMany"]
     size: str
     storage_class: str  # Empty: the cluster's default.
+    read_only: bool  # For the engine: weights are staged on it, and others may read them too.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CacheInPod:
     """Weights are kept as long as the Pod lives."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Staging:
+    """A Job fetches the weights before any replica starts."""
+
+    uri: str
+    image: str
+    env: tuple[Object, ...]
+    registry_secret: str  # Of type kubernetes.io/dockerconfigjson; empty: none.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoStaging:
+    """The engine fetches its weights, or they stand on a claim already."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,8 +105,9 @@ class Plan:
     namespace: str
     runtime: str
     spec: LLMServiceSpec
-    source: sources.Hub | sources.Claim
+    source: sources.Source
     cache: CacheClaim | CacheInPod
+    staging: Staging | NoStaging
     engine: Engine
     gateway: Gateway
     settings: Settings

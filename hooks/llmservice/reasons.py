@@ -51,6 +51,16 @@ class Reason(enum.StrEnum):
         "The cache claim is made once and the spec now asks for another one; change the spec back,"
         " or delete the claim and the weights on it.",
     )
+    PREWARM_SPEC_CHANGED = (
+        "PrewarmSpecChanged",
+        "The Job that stages the weights is made once and the spec now asks for other weights;"
+        " change the spec back, or delete the Job to have them staged.",
+    )
+    FETCHER_MISSING = (
+        "FetcherMissing",
+        "The weights are to be staged and the hooks do not know the fetcher's image: set"
+        " NOCTAYA_FETCHER_IMAGE on them.",
+    )
 
     # --- Progress.
     GATEWAY_STARTING = (
@@ -63,6 +73,10 @@ class Reason(enum.StrEnum):
         "A replica waits for a node with the accelerators, CPU and memory that it asks for.",
     )
     STARTING = ("Starting", "A replica has a node; its image is pulled and its volumes mounted.")
+    PREWARMING = (
+        "Prewarming",
+        "The weights are being staged; no accelerator is held until they are there.",
+    )
     MODEL_LOADING = ("ModelLoading", "The engine runs and loads the model.")
     AUTOSCALER_MISSING = (
         "AutoscalerMissing",
@@ -128,6 +142,16 @@ class Reason(enum.StrEnum):
     CACHE_PENDING = (
         "CachePending",
         "The cache claim is not bound, so no replica can start: kubectl describe pvc.",
+    )
+    CACHE_REPLACED = (
+        "CacheReplaced",
+        "The weights went with the claim that they were staged on. No replica is started until"
+        " they are staged again, which the deletion of the Job brings about.",
+    )
+    PREWARM_FAILED = (
+        "PrewarmFailed",
+        "The weights could not be staged. Mend what the message names, then delete the Job to try"
+        " again.",
     )
     PROGRESS_DEADLINE_EXCEEDED = (
         "ProgressDeadlineExceeded",

@@ -27,6 +27,7 @@ def rules(parent: Object) -> list[wire.RelatedRule]:
         ("v1", "serviceaccounts", (names.gateway(service),)),
         ("rbac.authorization.k8s.io/v1", "rolebindings", (names.gateway(service),)),
         ("v1", "persistentvolumeclaims", (names.cache(service),)),
+        ("batch/v1", "jobs", (names.prewarm(service),)),
     ]
     pods = wire.RelatedRule(
         api_version="v1",

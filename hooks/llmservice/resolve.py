@@ -1,6 +1,7 @@
 """From an LLMService and what is known of runtimes to a `Plan`, or to why there is none."""
 
 import re
+from collections.abc import Mapping
 from typing import TypeVar
 
 from hooks import wire
@@ -8,7 +9,16 @@ from hooks.api import parse
 from hooks.api.llmservice import NAME_MOST, NAME_PATTERN, NAME_RULES, LLMServiceSpec
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import arguments, engine, names, plan, runtimes, sources
+from hooks.llmservice import (
+    arguments,
+    engine,
+    environment,
+    names,
+    plan,
+    runtimes,
+    sources,
+    weights,
+)
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import Plan, Unresolved
 from hooks.llmservice.reasons import Reason
@@ -61,12 +71,20 @@ def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
     service = ServiceName(objects.text(request.parent, "metadata", "name"))
     namespace = objects.text(request.parent, "metadata", "namespace")
     values = {
-        ".Model.Path": _model_path(source, settings),
+        ".Model.Path": _model_path(source, spec, settings),
         ".Service.Name": service,
         ".Service.Namespace": namespace,
     }
+    cache = _cache(spec)
+    place = environment.Place(
+        source=source,
+        staged=weights.are_awaited(spec),
+        read_only=isinstance(cache, plan.CacheClaim) and cache.read_only,
+        paths=settings.paths,
+    )
     try:
-        container = engine.plan_engine(runtime, spec, values, settings.paths)
+        container = engine.plan_engine(runtime, spec, values, place)
+        staging = _staging(source, spec, runtime, values, settings)
     except arguments.TemplateError as error:
         message = f"InferenceRuntime {runtime.name}: {error}"
         raise _Mistake(Unresolved(reason=Reason.RUNTIME_INVALID, message=message)) from None
@@ -76,7 +94,8 @@ def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
         runtime=runtime.name,
         spec=spec,
         source=source,
-        cache=_cache(spec),
+        cache=cache,
+        staging=staging,
         engine=container,
         gateway=engine.plan_gateway(runtime, spec, container),
         settings=settings,
@@ -103,7 +122,6 @@ def _not_implemented(spec: LLMServiceSpec) -> list[str]:
         and spec.scaling.external_scaler.tls is not None,
         f"spec.cache.strategy: {spec.cache.strategy}": spec.cache.strategy
         in ("HostPath", "BakedImage"),
-        "spec.cache.prewarm": spec.cache.prewarm,
         "spec.endpoint.authentication": spec.endpoint.authentication is not None,
     }
     return [path for path, is_set in set_fields.items() if is_set]
@@ -128,22 +146,12 @@ def _check_gateway_replicas(parent: Object, settings: Settings) -> None:
         )
 
 
-def _source(spec: LLMServiceSpec) -> sources.Hub | sources.Claim:
+def _source(spec: LLMServiceSpec) -> sources.Source:
     assert spec.model.source is not None  # The model has a source or the refused catalogRef.
-    uri = spec.model.source.uri
     try:
-        source = sources.parse(uri)
+        return sources.parse(spec.model.source.uri)
     except sources.SourceError as error:
         raise _mistake(Reason.SPEC_INVALID, f"spec.model.source.uri: {error}") from None
-    match source:
-        case sources.Hub() | sources.Claim():
-            return source
-        case _:
-            scheme = uri.partition("://")[0]
-            raise _mistake(
-                Reason.NOT_IMPLEMENTED,
-                f"not implemented in this version: spec.model.source.uri with {scheme}://",
-            )
 
 
 def _runtime(spec: LLMServiceSpec, request: wire.CompositeRequest) -> runtimes.Runtime:
@@ -161,12 +169,45 @@ def _runtime(spec: LLMServiceSpec, request: wire.CompositeRequest) -> runtimes.R
     return runtime
 
 
-def _model_path(source: sources.Hub | sources.Claim, settings: Settings) -> str:
+def _model_path(source: sources.Source, spec: LLMServiceSpec, settings: Settings) -> str:
+    """What the engine calls its model: a hub's name for it, or the folder that it is in.
+
+    The folders are those that the fetcher makes; see `fetcher.layout`.
+    """
+    cache = settings.paths.cache
     match source:
         case sources.Hub(repository=repository):
             return repository
+        case sources.ModelScope(repository=repository, revision=revision):
+            if not weights.are_awaited(spec):
+                return repository
+            folder = repository.replace("/", "--")
+            return f"{cache}/modelscope/{folder}/{(revision or 'master').replace('/', '%2F')}"
+        case sources.Oci(digest=digest):
+            return f"{cache}/oci/{digest.replace(':', '-')}"
         case sources.Claim():
             return settings.paths.models
+
+
+def _staging(
+    source: sources.Source,
+    spec: LLMServiceSpec,
+    runtime: runtimes.Runtime,
+    values: Mapping[str, str],
+    settings: Settings,
+) -> plan.Staging | plan.NoStaging:
+    if isinstance(source, sources.Claim) or not weights.are_awaited(spec):
+        return plan.NoStaging()
+    if not settings.fetcher_image:
+        raise _mistake(Reason.FETCHER_MISSING, Reason.FETCHER_MISSING.help)
+    assert spec.model.source is not None
+    secret = spec.model.source.secret_ref
+    return plan.Staging(
+        uri=sources.uri(source),
+        image=settings.fetcher_image,
+        env=environment.of_download(runtime.spec.container.env, values, source),
+        registry_secret="" if secret is None else secret.name,
+    )
 
 
 def _cache(spec: LLMServiceSpec) -> plan.CacheClaim | plan.CacheInPod:
@@ -177,4 +218,5 @@ def _cache(spec: LLMServiceSpec) -> plan.CacheClaim | plan.CacheInPod:
         access_mode="ReadWriteMany" if shared else "ReadWriteOnce",
         size=spec.cache.size,
         storage_class=spec.cache.storage_class_name or "",
+        read_only=shared and weights.are_awaited(spec),
     )

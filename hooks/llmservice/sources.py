@@ -47,6 +47,17 @@ class Claim:
 Source = Hub | ModelScope | Oci | Claim
 
 
+def uri(source: Hub | ModelScope | Oci) -> str:
+    """The one spelling of a source that can be fetched; aliases of a scheme are told alike."""
+    match source:
+        case Hub(repository, revision):
+            return f"hf://{repository}" + (f"@{revision}" if revision else "")
+        case ModelScope(repository, revision):
+            return f"modelscope://{repository}" + (f"@{revision}" if revision else "")
+        case Oci(reference, digest):
+            return f"oci://{reference}@{digest}"
+
+
 def parse(uri: str) -> Source:
     """The source that ``uri`` names. Raises SourceError."""
     scheme, _, rest = uri.partition("://")

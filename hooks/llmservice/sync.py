@@ -41,7 +41,7 @@ def decide(
     words = _words(request)
     outcome = resolve(request, settings)
     if isinstance(outcome, Plan):
-        outcome = arrange.check_claims(outcome, request)
+        outcome = arrange.check_made_once(outcome, request)
     handed_over = words is not None and not words.withheld
     arrangement = arrange.arrange(outcome, request, handed_over=handed_over)
     seen = observe(arrangement, request)

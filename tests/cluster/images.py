@@ -47,6 +47,7 @@ OWN = (
     Own("hooks", "docker.io/noctaya/hooks:dev"),
     Own("gateway", "docker.io/noctaya/gateway:dev"),
     Own("engine", "docker.io/noctaya/echo:dev"),
+    Own("fetcher", "docker.io/noctaya/fetcher:dev"),
 )
 
 

@@ -5,7 +5,7 @@ import hashlib
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names, sources
-from hooks.llmservice.plan import CacheClaim, CacheInPod, Plan
+from hooks.llmservice.plan import CacheClaim, CacheInPod, Plan, Staging
 
 # Scheduling, a volume and the pull of an image of many gigabytes come before the startup budget.
 _BEFORE_START_SECONDS = 300
@@ -80,8 +80,14 @@ def _hashed(template: Object) -> Object:
 
 def _template(plan: Plan) -> Object:
     metadata: Object = {"labels": names.labels(plan.service, "backend")}
+    annotations = {}
     if plan.engine.queue:
-        metadata["annotations"] = {names.VOLCANO_QUEUE: plan.engine.queue}
+        annotations[names.VOLCANO_QUEUE] = plan.engine.queue
+    if isinstance(plan.staging, Staging):
+        # Another revision has the same name for the engine, and is another model all the same.
+        annotations[names.SOURCE] = plan.staging.uri
+    if annotations:
+        metadata["annotations"] = annotations
     return {"metadata": metadata, "spec": _pod(plan)}
 
 
@@ -135,8 +141,11 @@ def _container(plan: Plan) -> Object:
 
 def _mounts(plan: Plan) -> list[Object]:
     paths = plan.settings.paths
+    cache: Object = {"mountPath": paths.cache, "name": "cache"}
+    if isinstance(plan.cache, CacheClaim) and plan.cache.read_only:
+        cache["readOnly"] = True
     mounts: list[Object] = [
-        {"mountPath": paths.cache, "name": "cache"},
+        cache,
         {"mountPath": "/dev/shm", "name": "shared-memory"},  # noqa: S108 - a mount point.
         {"mountPath": paths.scratch, "name": "scratch"},
     ]

@@ -233,6 +233,70 @@ def over_quota() -> World:
     return world
 
 
+HUB: Obj = {"model": {"source": {"uri": "hf://org/name@v1"}}}
+MODELSCOPE: Obj = {"model": {"source": {"uri": "modelscope://org/name"}}}
+ARTIFACT: Obj = {
+    "model": {
+        "source": {
+            "uri": f"oci://registry.example:5000/models/small@sha256:{'0a' * 32}",
+            "secretRef": {"name": "pull"},
+        }
+    }
+}
+LOCAL: Obj = {"strategy": "NodeLocalPVC", "prewarm": True}
+SHARED: Obj = {"strategy": "SharedPVC", "prewarm": True}
+
+
+def prewarming(source: Obj, cache: Obj = LOCAL) -> World:
+    """The Job runs, and the gateway is there."""
+    parent = service(
+        **source,
+        cache=cache,
+        runtime={"name": "vllm"},
+        imagePullSecrets=[{"name": "registry"}],
+    )
+    world = World(parent, json.loads(json.dumps(VLLM)))
+    world.settle()
+    world.gateway_becomes(available=True)
+    world.settle()
+    return world
+
+
+def prewarmed(source: Obj, cache: Obj = LOCAL, *, ready: int = 0) -> World:
+    """Staged, handed over to KEDA, and so many replicas ready."""
+    world = prewarming(source, cache)
+    world.job_ends(complete=True)
+    world.settle()
+    world.keda_says("True", "ScaledObjectReady", "ScaledObject is defined correctly")
+    world.scale(ready, ready=ready)
+    world.settle()
+    return world
+
+
+def prewarm_failed() -> World:
+    world = prewarming(HUB)
+    said = "not found: hf://org/name@v1 is not there: check the name and the revision"
+    ended = {"terminated": {"exitCode": 11, "message": said, "finishedAt": "2026-06-01T12:00:00Z"}}
+    world.add_prewarm_pod(
+        "m-prewarm-x", "Failed", containerStatuses=[{"name": "fetcher", "state": ended}]
+    )
+    world.job_ends(complete=False)
+    return world
+
+
+def job_deleted() -> World:
+    """While it serves; a new one is on the way."""
+    world = prewarmed(HUB, ready=1)
+    world.job_is_deleted()
+    return world
+
+
+def cache_replaced() -> World:
+    world = prewarmed(HUB)
+    world.claim_is_replaced()
+    return world
+
+
 COMPOSITE: dict[str, Callable[[], World]] = {
     "activating": lambda: scaled(at_zero(), 1),
     "at-zero": at_zero,
@@ -253,6 +317,18 @@ COMPOSITE: dict[str, Callable[[], World]] = {
     "mistake": lambda: mistaken(runtime={"name": "echo", "argOverride": ["--x"]}),
     "name-taken": taken,
     "over-quota": over_quota,
+    "prewarm-another-source": lambda: edited(
+        prewarmed(HUB, ready=1), model={"source": {"uri": "hf://org/name@v2"}}
+    ),
+    "prewarm-cache-replaced": cache_replaced,
+    "prewarm-failed": prewarm_failed,
+    "prewarm-job-deleted": job_deleted,
+    "prewarmed": lambda: prewarmed(HUB),
+    "prewarmed-artifact": lambda: prewarmed(ARTIFACT, {"strategy": "NodeLocalPVC"}),
+    "prewarmed-modelscope": lambda: prewarmed(MODELSCOPE),
+    "prewarmed-shared": lambda: prewarmed(HUB, SHARED, ready=1),
+    "prewarming": lambda: prewarming(HUB),
+    "prewarming-artifact": lambda: prewarming(ARTIFACT, {"strategy": "NodeLocalPVC"}),
     "runtime-deleted": without_runtime,
     "serving": lambda: serving(World()),
     "serving-in-full": lambda: serving(full(), replicas=2),
@@ -263,6 +339,8 @@ DECORATOR: dict[str, Callable[[], World]] = {
     "keda-annotation-first": available,
     "keda-attach": marked,
     "keda-gateway-outage": outage,
+    "keda-cache-replaced": cache_replaced,
+    "keda-waits-for-weights": lambda: prewarming(HUB),
     "keda-mistake": lambda: mistaken(typo=1),
     "keda-serving": lambda: serving(World()),
     "keda-waits": lambda: settled(World()),

@@ -25,15 +25,20 @@ Obj = dict[str, Any]
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "manifests" / "examples"
 NOON = datetime.datetime(2026, 6, 1, 12, 0, 0, tzinfo=datetime.UTC)
-SETTINGS = Settings(gateway_image="registry.example/noctaya/gateway:1")
+SETTINGS = Settings(
+    gateway_image="registry.example/noctaya/gateway:1",
+    fetcher_image="registry.example/noctaya/fetcher:1",
+)
 
 COMPOSITE_KINDS = {
     "Deployment.apps/v1": plan.IN_PLACE,
+    "Job.batch/v1": plan.ON_DELETE,
     "PersistentVolumeClaim.v1": plan.ON_DELETE,
     "RoleBinding.rbac.authorization.k8s.io/v1": plan.IN_PLACE,
     "Service.v1": plan.IN_PLACE,
     "ServiceAccount.v1": plan.IN_PLACE,
 }
+_SEEN_BY_THE_DECORATOR = (names.DEPLOYMENTS, names.JOBS, names.CLAIMS)
 DECORATOR_KINDS = {"ScaledObject.keda.sh/v1alpha1": plan.IN_PLACE}
 
 
@@ -93,9 +98,42 @@ class World:
         backend["spec"]["replicas"] = replicas
         backend["status"] = {"replicas": replicas, "readyReplicas": ready}
 
+    def job_ends(self, *, complete: bool, message: str = "") -> None:
+        """The Job controller's last word on the Job."""
+        kind = "Complete" if complete else "Failed"
+        ended = {"type": kind, "status": "True", "message": message}
+        self.job()["status"] = {"conditions": [ended]}
+
+    def job_is_deleted(self) -> None:
+        """By a user, who wants the weights staged again."""
+        del self.owned[names.JOBS]["ns/m-prewarm"]
+
+    def claim_is_replaced(self) -> None:
+        """Deleted, and made again by Metacontroller before anybody looked."""
+        self.owned[names.CLAIMS]["ns/m-cache"]["metadata"]["uid"] = f"uid-at-{stamp(self.now)}"
+
     def keda_says(self, status: str, reason: str, message: str) -> None:
         ready = {"type": "Ready", "status": status, "reason": reason, "message": message}
         self.scaled_object()["status"] = {"conditions": [ready]}
+
+    def add_prewarm_pod(self, name: str, phase: str = "Pending", **status: Any) -> Obj:
+        """A Pod of the Job that stands now."""
+        template = self.job()["spec"]["template"]["metadata"]
+        owner = {"controller": True, "kind": "Job", "uid": self.job()["metadata"]["uid"]}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                **copy.deepcopy(template),
+                "name": name,
+                "namespace": "ns",
+                "creationTimestamp": stamp(self.now),
+                "ownerReferences": [owner],
+            },
+            "status": {"phase": phase, **status},
+        }
+        self.pods[f"ns/{name}"] = pod
+        return pod
 
     def add_pod(self, name: str, *, component: str = "backend", **status: Any) -> Obj:
         """A Pod of the current template."""
@@ -118,6 +156,9 @@ class World:
 
     def deployment(self, component: str) -> Obj:
         return self.owned["Deployment.apps/v1"][f"ns/m-{component}"]
+
+    def job(self) -> Obj:
+        return self.owned[names.JOBS]["ns/m-prewarm"]
 
     def scaled_object(self) -> Obj:
         return self.attached["ScaledObject.keda.sh/v1alpha1"]["ns/m"]
@@ -146,8 +187,8 @@ class World:
         return copy.deepcopy(request)
 
     def decorator_request(self) -> Obj:
-        related = {
-            names.DEPLOYMENTS: dict(self.owned[names.DEPLOYMENTS]),
+        related: dict[str, dict[str, Obj]] = {
+            **{kind: dict(self.owned[kind]) for kind in _SEEN_BY_THE_DECORATOR},
             **{kind: dict(members) for kind, members in self.attached.items()},
         }
         for obj in self.foreign:
