@@ -49,8 +49,10 @@ def named(path: pathlib.Path) -> collections.abc.Iterator[None]:
                     f"{where} is a link or a file where a folder was expected: remove it"
                 ) from e
             case _:
-                raise errors.NoPermission(
-                    f"the volume of {path} fails: {e.strerror} ({where})"
+                # EIO, ESTALE, a folder that another run took over: another try may see better.
+                raise errors.Unavailable(
+                    f"the volume of {path} fails: {e.strerror} ({where}); if it stays so, look at "
+                    "the node's log and the storage"
                 ) from e
 
 

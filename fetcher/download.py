@@ -18,7 +18,8 @@ from fetcher import assembly, errors, plans, streams
 # is meant to need in all. At 8 MiB a request's round trip costs little on a fast line.
 _AHEAD_BYTES = 8 * 1024 * 1024
 _AHEAD_PARTS = 8
-# A part that is streamed straight through needs no memory; it ends only so that others can join.
+# A part of a file that one worker has to itself is streamed straight through and needs no memory;
+# it ends only so that others can join.
 _ALONE_BYTES = 64 * 1024 * 1024
 
 
@@ -59,6 +60,7 @@ class Downloads:
         self._waiting: list[plans.RemoteFile] = []
         self._open: list[_Job] = []
         self._ahead = 0
+        self._connections = 1
         self._failure: BaseException | None = None
         self._to_flush: queue.SimpleQueue[assembly.Assembly | None] = queue.SimpleQueue()
 
@@ -69,9 +71,10 @@ class Downloads:
         """
         # The largest first: the end is then short, with all workers on small files.
         self._waiting = sorted(files, key=lambda file: (file.size, file.path))
+        self._connections = connections
         workers = [
             threading.Thread(target=self._work, name=f"fetch-{n}", daemon=True)
-            for n in range(max(1, min(connections, 2 * len(self._waiting) + _AHEAD_PARTS)))
+            for n in range(connections)
         ]
         flusher = threading.Thread(target=self._flush, name="flush", daemon=True)
         for thread in (*workers, flusher):
@@ -115,8 +118,7 @@ class Downloads:
         with self._turn:
             while self._failure is None:
                 if (job := self._alone()) is not None:
-                    most = _ALONE_BYTES if job.ranges else job.left
-                    return job, self._take(job, most, ahead=False)
+                    return job, self._take(job, self._alone_bytes(job), ahead=False)
                 if self._waiting:
                     return self._take_new(), None
                 if not self._open:
@@ -131,6 +133,14 @@ class Downloads:
         """A file that nobody fetches: all that was claimed of it is written."""
         fitting = (j for j in self._open if j.opened and not j.workers and j.left)
         return next(fitting, None)
+
+    def _alone_bytes(self, job: _Job) -> int:
+        if not job.ranges:
+            return job.left
+        # Others will join soon where they have no file of their own: then the parts that they
+        # fetch ahead had better not wait long for this one.
+        crowded = len(self._open) + len(self._waiting) < self._connections
+        return _AHEAD_BYTES if crowded else _ALONE_BYTES
 
     def _to_join(self) -> _Job | None:
         if self._ahead >= _AHEAD_PARTS:

@@ -416,8 +416,7 @@ def test_one_large_file_is_fetched_over_several_connections_in_ranges(
     assert run.code == 0, run.err
     assert rig.run("verify", str(cache)).code == 0
     ranges = [seen.range for seen in hub.asked("cdn")]
-    assert "bytes=0-67108863" in ranges
-    assert "bytes=67108864-75497471" in ranges
+    assert {"bytes=0-8388607", "bytes=8388608-16777215", "bytes=16777216-25165823"} <= set(ranges)
     assert len(hub.asked("resolve")) <= 4, "the CDN's address is asked for once, not per range"
 
 
