@@ -10,22 +10,17 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import flask
 
+from hooks import questions, recording, wire
 from hooks import settings as settings_module
-from hooks import wire
-from hooks.autoscaling import sync as autoscaling
 from hooks.k8s import objects
-from hooks.llmservice import sync as llmservice
+from hooks.recording import Recorder
 from hooks.settings import Settings
 
 log = logging.getLogger("noctaya.hooks")
-
-Answer = Callable[[Any], wire.Response]
-
 
 # gunicorn's own exit code for an application that cannot be loaded: it then stops, and does not
 # start worker after worker.
@@ -35,28 +30,10 @@ _CANNOT_LOAD = 4
 def create_app(settings: Settings | None = None) -> flask.Flask:
     """The WSGI application. Where the environment is not usable it says why and exits."""
     chosen = settings or _settings()
+    recorder = _recorder(chosen)
     app = flask.Flask("noctaya-hooks", static_folder=None)
-
-    def sync(body: Any) -> wire.Response:
-        request = wire.load(wire.CompositeRequest, body)
-        return llmservice.sync(request, settings=chosen, now=datetime.datetime.now(datetime.UTC))
-
-    _route(app, "/llmservice/sync", sync)
-    _route(
-        app,
-        "/llmservice/customize",
-        lambda body: llmservice.customize(wire.load(wire.CustomizeRequest, body)),
-    )
-    _route(
-        app,
-        "/autoscaling/sync",
-        lambda body: autoscaling.sync(wire.load(wire.DecoratorRequest, body)),
-    )
-    _route(
-        app,
-        "/autoscaling/customize",
-        lambda body: autoscaling.customize(wire.load(wire.CustomizeRequest, body)),
-    )
+    for path in questions.ANSWERS:
+        _route(app, path, chosen, recorder)
     app.add_url_rule("/healthz", "healthz", _healthy)
     app.add_url_rule("/readyz", "readyz", _healthy)
     return app
@@ -70,15 +47,29 @@ def _settings() -> Settings:
         raise SystemExit(_CANNOT_LOAD) from None
 
 
+def _recorder(settings: Settings) -> Recorder | None:
+    try:
+        return recording.from_environment(os.environ, settings)
+    except OSError as error:
+        sys.stderr.write(
+            f"noctaya-hooks: {recording.VARIABLE}: {error}; set it to a folder to write to\n"
+        )
+        raise SystemExit(_CANNOT_LOAD) from None
+
+
 def _healthy() -> flask.Response:
     """Stateless: whoever answers is ready."""
     return _json({"status": "ok"})
 
 
-def _route(app: flask.Flask, path: str, answer: Answer) -> None:
+def _route(app: flask.Flask, path: str, settings: Settings, recorder: Recorder | None) -> None:
     def view() -> flask.Response:
+        now = datetime.datetime.now(datetime.UTC)
         try:
-            return _json(wire.dump(answer(_parse(flask.request.get_data(cache=False)))))
+            body = _parse(flask.request.get_data(cache=False))
+            if recorder is not None:
+                recorder.record(path, body, at=now)
+            return _json(wire.dump(questions.answer(path, body, settings=settings, now=now)))
         except wire.RequestError as error:
             log.warning("request refused", extra={"path": path, "reason": str(error)})
             return _json({"error": str(error)}, status=400)

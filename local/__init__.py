@@ -5,4 +5,7 @@ parts that a cluster would have: Metacontroller (``world``), the kubelet (``kube
 ``processes``), the Deployment and EndpointSlice controllers (``pods``, ``slices``) and KEDA with
 the HPA (``keda``, ``scaling``). Whatever decides is pure and takes the time as an argument;
 processes, sockets and files are at the edge.
+
+``render``, ``replay`` and ``test`` start nothing: they ask the same hooks about manifests and about
+requests that hooks recorded.
 """

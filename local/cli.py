@@ -1,6 +1,7 @@
 """The ``noctaya`` command line."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,16 +12,40 @@ from local.errors import Problem
 def main(argv: Sequence[str] | None = None) -> None:
     flags = _parser().parse_args(argv)
     try:
-        # Late: --help and a wrong flag do not wait for everything that a run needs.
-        from local import up
-
-        up.up(flags.paths, port=flags.port, as_json=flags.output == "json", logs=flags.log_dir)
+        flags.run(flags)
     except KeyboardInterrupt:
         sys.exit(130)  # Before anything was started; as a shell counts it.
     except Problem as e:
         for line in e.lines:
             print(f"noctaya: {line}", file=sys.stderr)
         sys.exit(e.exit_code)
+
+
+# Imported late: --help and a wrong flag do not wait for everything that a run needs.
+
+
+def _up(flags: argparse.Namespace) -> None:
+    from local import up
+
+    up.up(flags.paths, port=flags.port, as_json=flags.output == "json", logs=flags.log_dir)
+
+
+def _render(flags: argparse.Namespace) -> None:
+    from local import render
+
+    render.run(flags.paths, os.environ)
+
+
+def _replay(flags: argparse.Namespace) -> None:
+    from local import replay
+
+    replay.run(flags.request)
+
+
+def _test(flags: argparse.Namespace) -> None:
+    from local import fixtures
+
+    fixtures.run(flags.folder)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -34,13 +59,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs the LLMServices of some manifests until Ctrl-C. Each has an endpoint of "
         "its own; its engine starts when a request comes, and ends when it is idle.",
     )
-    up.add_argument(
-        "paths",
-        nargs="+",
-        type=Path,
-        metavar="PATH",
-        help="YAML files, or folders of them, with LLMServices and InferenceRuntimes",
-    )
+    up.set_defaults(run=_up)
+    _add_paths(up)
     up.add_argument(
         "--port",
         type=_port,
@@ -60,7 +80,45 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="keep the logs of gateways and engines here (default: gone with the run)",
     )
+    _add_offline_tools(commands)
     return parser
+
+
+def _add_paths(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="YAML files, or folders of them, with LLMServices and InferenceRuntimes",
+    )
+
+
+def _add_offline_tools(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    render = commands.add_parser(
+        "render",
+        help="print the objects that a cluster would first get",
+        description="Prints the children of the LLMServices of some manifests as YAML, with the "
+        "ScaledObject that KEDA gets. Nothing is started.",
+    )
+    render.set_defaults(run=_render)
+    _add_paths(render)
+    replay = commands.add_parser(
+        "replay",
+        help="answer a recorded hook request, and say why",
+        description="Prints what the hooks answer to a recorded request as YAML, with the reasons "
+        "as comments.",
+    )
+    replay.set_defaults(run=_replay)
+    replay.add_argument("request", type=Path, metavar="REQUEST.json")
+    test = commands.add_parser(
+        "test",
+        help="hold the hooks' answers against expected ones",
+        description="Answers each request.json in the folders of DIR and compares the answer with "
+        "the expected.yaml beside it, in which fields may be left out.",
+    )
+    test.set_defaults(run=_test)
+    test.add_argument("folder", type=Path, metavar="DIR")
 
 
 def _port(text: str) -> int:

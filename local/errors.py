@@ -1,4 +1,4 @@
-"""What ends ``noctaya up``: each says what was found, what was expected and where, in one line."""
+"""What ends a command: each line says what was found, what was expected and where."""
 
 import dataclasses
 from pathlib import Path

@@ -49,7 +49,7 @@ def load(paths: Sequence[Path]) -> Manifests:
         raise Usage(*problems)
     if not manifests.services:
         where = ", ".join(map(str, paths))
-        raise Usage(f"{where}: holds no {SERVICE}, so there is nothing to start")
+        raise Usage(f"{where}: holds no {SERVICE}, so there is nothing to do")
     return manifests
 
 
@@ -148,7 +148,7 @@ def _without_runtime(manifests: Manifests) -> list[str]:
         name = objects.text(document.value, "spec", "runtime", "name")
         if name and name not in known:
             place = document.place("spec.runtime.name")
-            hint = parse.nearest(name, known) or "; give its file to noctaya up as well"
+            hint = parse.nearest(name, known) or "; give its file as well"
             problems.append(f"{place}: no {RUNTIME} {name!r} in the manifests{hint}")
     return problems
 

@@ -68,7 +68,7 @@ def prepare(
     backend = world.deployment(names.backend(service))
     gateway = world.deployment(names.gateway(service))
     if backend is None or gateway is None:
-        raise Usage(_why_not(document, known, world.parent))
+        raise Usage(why_not(document, known, world.parent))
     found = _runtime(world.parent, known)
     return Prepared(
         document=document,
@@ -89,7 +89,7 @@ def prepare(
     )
 
 
-def _why_not(document: Document, known: manifests.Manifests, parent: Object) -> str:
+def why_not(document: Document, known: manifests.Manifests, parent: Object) -> str:
     """Why nothing was rendered, in the words of the service's own status."""
     ready = objects.condition(parent, "Ready")
     message = objects.text(ready, "message") or objects.text(ready, "reason")

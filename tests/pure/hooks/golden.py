@@ -10,11 +10,7 @@ from __future__ import annotations
 import json
 import pathlib
 
-import yaml
-
-from hooks import wire
-from hooks.autoscaling import sync as autoscaling
-from hooks.llmservice import sync as llmservice
+from hooks import questions, wire
 from tests.pure.hooks.world import NOON, SETTINGS, Obj
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures"
@@ -31,12 +27,5 @@ def request(case: str) -> Obj:
 
 def answer(body: Obj) -> Obj:
     """The answer to a recorded request of either kind. Raises RequestError."""
-    if "object" in body:
-        return wire.dump(autoscaling.sync(wire.load(wire.DecoratorRequest, body)))
-    composite = wire.load(wire.CompositeRequest, body)
-    return wire.dump(llmservice.sync(composite, settings=SETTINGS, now=NOON))
-
-
-def to_yaml(value: Obj) -> str:
-    text: str = yaml.safe_dump(value, sort_keys=True, allow_unicode=True, width=100)
-    return text
+    path = questions.DECORATOR_SYNC if "object" in body else questions.COMPOSITE_SYNC
+    return wire.dump(questions.answer(path, body, settings=SETTINGS, now=NOON))

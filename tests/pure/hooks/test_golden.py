@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from local import recordings
 from tests.pure.hooks import golden
 
 EACH_CASE = pytest.mark.parametrize("case", golden.cases())
@@ -18,7 +19,7 @@ EACH_CASE = pytest.mark.parametrize("case", golden.cases())
 
 @EACH_CASE
 def test_the_answer_is_the_expected_one(case: str, update_golden: bool) -> None:
-    text = golden.to_yaml(golden.answer(golden.request(case)))
+    text = recordings.to_yaml(golden.answer(golden.request(case)))
     expected = golden.FIXTURES / case / "expected.yaml"
     if update_golden:
         expected.write_text(text)
@@ -47,9 +48,10 @@ def test_the_answer_holds_nothing_that_makes_metacontroller_write_for_ever(case:
 def test_the_same_request_gives_the_same_bytes_in_another_process() -> None:
     """Under another hash seed, as in the hooks' other replica."""
     script = (
+        "from local import recordings\n"
         "from tests.pure.hooks import golden\n"
         "for case in golden.cases():\n"
-        "    print(golden.to_yaml(golden.answer(golden.request(case))))"
+        "    print(recordings.to_yaml(golden.answer(golden.request(case))))"
     )
     told = {
         subprocess.run(
