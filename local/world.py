@@ -24,6 +24,7 @@ CHILD_KINDS = tuple(
             "ServiceAccount.v1",
             "RoleBinding.rbac.authorization.k8s.io/v1",
             "PersistentVolumeClaim.v1",
+            "Job.batch/v1",
         ),
     )
 )
