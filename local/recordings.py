@@ -17,8 +17,8 @@ from local.errors import Usage
 # Beside the folders of many fixtures, or in one: what `recorded` says in a request of its own.
 SHARED = "recorded.json"
 
-# What a request that tells nothing of its hooks is answered with.
-GATEWAY_IMAGE = "noctaya/gateway"
+# Of hooks that tell nothing of their settings: the images as the install names them.
+IMAGES = {"NOCTAYA_GATEWAY_IMAGE": "noctaya/gateway", "NOCTAYA_FETCHER_IMAGE": "noctaya/fetcher"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def read(file: Path) -> Recording:
     default = Circumstances(
         path=path,
         at=datetime.datetime.now(datetime.UTC),
-        settings=settings.Settings(gateway_image=GATEWAY_IMAGE),
+        settings=settings.from_environment(IMAGES),
     )
     try:
         circumstances = recording.circumstances_of(told, default)

@@ -24,7 +24,7 @@ _NEVER = datetime.datetime.fromtimestamp(0, datetime.UTC)
 def run(paths: Sequence[Path], environment: Mapping[str, str]) -> None:
     """Prints the children of each service as YAML documents. Raises Usage.
 
-    ``environment`` may hold the hooks' own settings; the gateway's image has a default here.
+    ``environment`` may hold the hooks' own settings; our images have a default here.
     """
     chosen = _settings(environment)
     known = manifests.load(paths)
@@ -55,8 +55,7 @@ def children(service: Document, known: Manifests, chosen: Settings) -> Iterator[
 
 
 def _settings(environment: Mapping[str, str]) -> Settings:
-    image = environment.get("NOCTAYA_GATEWAY_IMAGE") or recordings.GATEWAY_IMAGE
     try:
-        return settings.from_environment({**environment, "NOCTAYA_GATEWAY_IMAGE": image})
+        return settings.from_environment({**recordings.IMAGES, **environment})
     except settings.SettingsError as e:
         raise Usage(str(e)) from e

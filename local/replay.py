@@ -60,6 +60,7 @@ def _composite(asked: Recording) -> Iterator[str]:
         yield "children: as they were last applied, since the spec does not resolve"
     else:
         yield "children: as rendered from the spec"
+    yield f"weights: {arrangement.weights.name.lower().replace('_', ' ')}"
     for taken in arrangement.taken:
         why = "of an earlier service of this name" if taken.going else "that is not ours"
         yield f"withheld: {taken.kind} {taken.name}, a name that is held by an object {why}"

@@ -10,8 +10,10 @@ import functools
 import json
 from collections.abc import Callable
 
+from hooks import questions, recording
+from local import recordings
 from tests.pure.hooks import golden
-from tests.pure.hooks.world import Obj, World, service, serving
+from tests.pure.hooks.world import NOON, SETTINGS, Obj, World, service, serving
 
 VLLM: Obj = {
     "apiVersion": "serving.noctaya.io/v1alpha1",
@@ -365,7 +367,16 @@ def main() -> None:
         path = golden.FIXTURES / name / "request.json"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(body, indent=1, sort_keys=True) + "\n")
+            path.write_text(_json(body))
+    # What the requests do not tell themselves, for `noctaya test` and `noctaya replay`.
+    told = recording.Circumstances(path=questions.COMPOSITE_SYNC, at=NOON, settings=SETTINGS)
+    written = recording.written(told)
+    del written["path"]
+    (golden.FIXTURES / recordings.SHARED).write_text(_json(written))
+
+
+def _json(value: Obj) -> str:
+    return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shutil
 from typing import Any
 
@@ -264,10 +265,14 @@ def test_a_local_command_is_not_needed(
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("strategy: None", "strategy: Nonne", "llmservice.yaml:18: spec.cache.strategy"),
-        ("name: echo\n  scaling", "name: ehco\n  scaling", "llmservice.yaml:13: spec.runtime.name"),
-        ("namespace: default", "annotations: {serving.noctaya.io/gateway-replicas: x}", "'x'"),
-        ("hf://noctaya/echo", "hf://noctaya", "spec.model.source.uri"),
+        ("strategy: None", "strategy: Nonne", r"llmservice\.yaml:\d+: spec\.cache\.strategy"),
+        (
+            "name: echo\n  scaling",
+            "name: ehco\n  scaling",
+            r"llmservice\.yaml:\d+: spec\.runtime\.name",
+        ),
+        ("namespace: default", "annotations: {serving.noctaya.io/gateway-replicas: x}", r"'x'"),
+        ("hf://noctaya/echo", "hf://noctaya", r"spec\.model\.source\.uri"),
     ],
 )
 def test_a_mistake_is_named_with_its_place_as_by_up(
@@ -281,4 +286,4 @@ def test_a_mistake_is_named_with_its_place_as_by_up(
         (tmp_path / file.name).write_text(file.read_text().replace(old, new))
     call = Call("render", tmp_path, capsys=capsys)
     assert (call.code, call.out) == (2, "")
-    assert sentence in call.err
+    assert re.search(sentence, call.err)
