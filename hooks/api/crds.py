@@ -3,13 +3,11 @@
 With ``--check`` nothing is written; the exit code is 1 where a file differs from the models.
 """
 
-import argparse
-import difflib
 import json
-import pathlib
 import sys
 from typing import Any
 
+from hooks import generated
 from hooks.api import GROUP, VERSION, llmservice, runtime, schema
 from hooks.api.fields import Rule
 
@@ -240,28 +238,9 @@ def _item(item: Any, indent: int) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m hooks.api.crds", description=__doc__)
-    parser.add_argument("directory", nargs="?", type=pathlib.Path, default=pathlib.Path("crds"))
-    parser.add_argument("--check", action="store_true", help="write nothing, show differences")
-    options = parser.parse_args(arguments)
-    differences = 0
-    for name, text in files().items():
-        path: pathlib.Path = options.directory / name
-        if not options.check:
-            path.write_text(text, encoding="utf-8")
-            continue
-        before = path.read_text(encoding="utf-8") if path.exists() else ""
-        diff = list(
-            difflib.unified_diff(
-                before.splitlines(keepends=True),
-                text.splitlines(keepends=True),
-                str(path),
-                "models",
-            )
-        )
-        sys.stdout.writelines(diff)
-        differences += bool(diff)
-    return 1 if differences else 0
+    return generated.main(
+        files(), arguments, module="hooks.api.crds", directory="crds", description=__doc__
+    )
 
 
 if __name__ == "__main__":

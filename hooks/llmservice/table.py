@@ -59,18 +59,18 @@ ROWS = (
         reasons=(Reason.CHILD_NAME_TAKEN,),
     ),
     Row(
-        state="no gateway is available",
-        phases=("Pending",),
-        ready="False",
-        degraded="False",
-        reasons=(Reason.GATEWAY_STARTING,),
-    ),
-    Row(
         state="no gateway has been available for two minutes",
         phases=("Pending",),
         ready="False",
         degraded="True",
         reasons=(Reason.GATEWAY_NOT_READY,),
+    ),
+    Row(
+        state="no gateway is available",
+        phases=("Pending",),
+        ready="False",
+        degraded="False",
+        reasons=(Reason.GATEWAY_STARTING,),
     ),
     Row(
         state="a replica is ready",
