@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -34,6 +35,8 @@ class Up:
     out: Path
     err: Path
     logs: Path
+    temporary: Path
+    """The only place where it may make files of its own."""
 
     @property
     def url(self) -> str:
@@ -149,12 +152,17 @@ def up(tmp_path: Path) -> Iterator[Start]:
         folder.mkdir()
         port = free_port()
         out, err, logs = folder / "out", folder / "err", folder / "logs"
+        temporary = folder / "temporary"
+        temporary.mkdir()
         command = [str(COMMAND), "up", *map(str, paths), "--port", str(port), *flags]
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
-                [*command, "--log-dir", str(logs)], stdout=stdout, stderr=stderr
+                [*command, "--log-dir", str(logs)],
+                stdout=stdout,
+                stderr=stderr,
+                env={**os.environ, "TMPDIR": str(temporary)},
             )
-        one = Up(process=process, port=port, out=out, err=err, logs=logs)
+        one = Up(process=process, port=port, out=out, err=err, logs=logs, temporary=temporary)
         started.append(one)
         return one
 
