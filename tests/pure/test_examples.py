@@ -1,0 +1,31 @@
+"""Every example that ships renders, and says so without a warning."""
+
+import pathlib
+import tomllib
+
+import pytest
+
+from local import cli
+
+ROOT = pathlib.Path(__file__).parents[2]
+EXAMPLES = sorted(path for path in (ROOT / "manifests" / "examples").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_an_example_renders(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["render", str(folder)])  # Ends the program where something is wrong.
+    printed = capsys.readouterr()
+    assert "kind: ScaledObject" in printed.out
+    assert printed.err == ""
+
+
+def test_manifests_name_the_images_of_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    named = [
+        line.strip()
+        for path in (ROOT / "manifests").rglob("*.yaml")
+        for line in path.read_text().splitlines()
+        if "noctaya/" in line and ":0" in line
+    ]
+    assert named
+    assert all(line.endswith(f":{version}") for line in named)
