@@ -177,7 +177,11 @@ def up(tmp_path: Path) -> Iterator[Start]:
 
 
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """One whose successor is free too, for a second service."""
+    while True:
+        with socket.socket() as sock, socket.socket() as successor:
+            sock.bind(("127.0.0.1", 0))
+            port: int = sock.getsockname()[1]
+            with contextlib.suppress(OSError, OverflowError):
+                successor.bind(("127.0.0.1", port + 1))
+                return port
