@@ -90,10 +90,10 @@ class _Bench:
 
     def start(self) -> None:
         subprocess.run(["go", "build", "-o", self._tool, "."], cwd=HERE / "yardstick", check=True)
-        port = _free_port()
+        port = free_port()
         backend = f"http://127.0.0.1:{port}"
         self._spawn([self._tool, "backend", "-listen", f"127.0.0.1:{port}"], self._rest_core)
-        _wait(f"{backend}/health")
+        until_it_answers(f"{backend}/health")
         self._urls["direct"] = backend
         self._proxy(YARDSTICK, lambda p: self._go(p, backend))
         self._proxy(OURS, lambda p: self._gateway(p, port))
@@ -147,10 +147,10 @@ class _Bench:
         return spent / 1e9
 
     def _proxy(self, name: str, command: Callable[[int], list[str]]) -> None:
-        port = _free_port()
+        port = free_port()
         self._pids[name] = self._spawn(command(port), self._proxy_core)
         self._urls[name] = f"http://127.0.0.1:{port}"
-        _wait(f"{self._urls[name]}/v1/json")
+        until_it_answers(f"{self._urls[name]}/v1/json")
 
     def _spawn(self, command: list[str], core: int) -> int:
         log = self._stack.enter_context((self._folder / f"log-{len(self._pids)}").open("wb"))
@@ -179,7 +179,7 @@ class _Bench:
         key.write_text("sk-bench")
         return [
             *(sys.executable, "-m", "gateway", "--namespace", "bench", "--service", "bench"),
-            *("--listen", f"127.0.0.1:{port}", "--scaler-listen", f"127.0.0.1:{_free_port()}"),
+            *("--listen", f"127.0.0.1:{port}", "--scaler-listen", f"127.0.0.1:{free_port()}"),
             *("--replicas-from", f"file:{replicas}", "--readiness", '{"path":"/health"}'),
             *("--max-queue", "4096", "--api-key-file", str(key)),
         ]
@@ -246,13 +246,13 @@ def _missed(load: Load, ratio: float, added: float, errors: int) -> list[str]:
     return found
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port
 
 
-def _wait(url: str) -> None:
+def until_it_answers(url: str) -> None:
     """Until something answers there, whatever it says."""
     end = time.monotonic() + 60
     while True:
@@ -264,7 +264,7 @@ def _wait(url: str) -> None:
         except OSError:
             if time.monotonic() > end:
                 raise
-            time.sleep(0.05)
+            time.sleep(0.005)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ from gateway.settings import Settings
 PROBE_INTERVAL = 0.015
 # A replica that refused while others serve: its return is no cold start, so it may wait a moment.
 MEND_INTERVAL = 1.0
+# How late an activation that nobody wants any more may end while there is no replica to ask.
+_NOTHING_TO_ASK = 0.25
 # Nothing asked for the scaler and nothing starts: then nobody will start anything.
 HOPELESS_AFTER = 30.0
 
@@ -60,6 +62,7 @@ class Activation:
         self._probes: dict[Replica, asyncio.Task[None]] = {}
         self._runner: asyncio.Task[None] | None = None
         self.cycle: Cycle | None = None
+        self._changed = asyncio.Event()
         # Set while requests wait: sources of replicas then look more often.
         self.urgent = asyncio.Event()
         replicas.on_change(self._look)
@@ -89,9 +92,14 @@ class Activation:
 
     def hopeless(self, *, since: float, now: float, scaler_seen: bool) -> bool:
         """Nobody who could start a replica was ever seen, and none is starting."""
-        if self._settings.min_replicas > 0 or scaler_seen or self._replicas.starting():
+        if scaler_seen or not self.may_be_hopeless or self._replicas.starting():
             return False
         return now - since >= HOPELESS_AFTER
+
+    @property
+    def may_be_hopeless(self) -> bool:
+        """With replicas at all times there is always one that starts, KEDA or not."""
+        return self._settings.min_replicas == 0
 
     def close(self) -> None:
         if self._runner is not None:
@@ -108,8 +116,9 @@ class Activation:
                 self._ask(self._replicas.ejected())
                 await self._sleep(MEND_INTERVAL)
             elif self._demand.active(loop.time()):
-                self._ask(self._replicas.starting())
-                await asyncio.sleep(PROBE_INTERVAL)
+                starting = self._replicas.starting()
+                self._ask(starting)
+                await asyncio.sleep(PROBE_INTERVAL) if starting else await self._change()
             else:
                 self._end("timeout", loop.time())
         self._runner = None
@@ -121,6 +130,13 @@ class Activation:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.urgent.wait()
+
+    async def _change(self) -> None:
+        """Until something about the replicas changes, or it is time to see who still waits."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_NOTHING_TO_ASK):
+                await self._changed.wait()
 
     def _ask(self, replicas: list[Replica]) -> None:
         for replica in replicas:
@@ -145,6 +161,7 @@ class Activation:
 
     def _look(self) -> None:
         """Something about the replicas changed."""
+        self._changed.set()
         cycle = self.cycle
         if cycle is None:
             if self._replicas.ejected():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from gateway.activation import Activation
 from gateway.admission import Admission
 from gateway.authentication import KeyFile
+from gateway.beats import Beats
 from gateway.calls import Call
 from gateway.demand import Demand
 from gateway.pool import Pool
@@ -35,6 +36,7 @@ class Deps:
     replicas: ReplicaSet
     activation: Activation
     estimate: Estimate
+    beats: Beats
     pool: Pool
     signals: Signals
     own: Callable[[Call], None]  # Answers the gateway's own endpoints.

@@ -6,6 +6,7 @@ aiohttp cancels the handler of a client that left, wherever it waits.
 """
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Coroutine
@@ -117,7 +118,7 @@ class _Hold:
         self._deps = deps
         self._dialect: dialects.Dialect | None = None
         self._since: float | None = None
-        self._beat = dialects.HEARTBEAT
+        self._heartbeat = dialects.HEARTBEAT
         self._next_beat = 0.0
         self._limit_outcome = Outcome.ACTIVATION_TIMEOUT
         self.deadline: float | None = None  # None: it never had to wait.
@@ -131,25 +132,31 @@ class _Hold:
         loop = asyncio.get_running_loop()
         self._begin(loop.time())
         assert self._since is not None and self.deadline is not None
-        while True:
-            now = loop.time()
-            if deps.activation.cycle is None:
-                deps.activation.begin(now)
-            self._check(now)
-            due = min(self.deadline, max(self._since + HOPELESS_AFTER, now + 1))
-            if self._dialect is not None:
-                await self._beat_if_due()
-                due = min(due, self._next_beat)
-            replica = await deps.activation.wait(due)
-            if replica is not None:
-                call.bill.released = time.time()
-                return replica
+        with self._beating():
+            while True:
+                now = loop.time()
+                if deps.activation.cycle is None:
+                    deps.activation.begin(now)
+                self._check(now)
+                due = self.deadline
+                if deps.activation.may_be_hopeless and not deps.scaler_seen():
+                    due = min(due, max(self._since + HOPELESS_AFTER, now + 1))
+                replica = await deps.activation.wait(due)
+                if replica is not None:
+                    call.bill.released = time.time()
+                    return replica
 
     async def pause(self) -> None:
         """The engine is up but says 503: let it breathe, within the same deadline."""
         self._want.wait()
-        await self._beat_if_due()
-        await asyncio.sleep(forwarding.BUSY_PAUSE)
+        with self._beating():
+            await asyncio.sleep(forwarding.BUSY_PAUSE)
+
+    def _beating(self) -> contextlib.AbstractContextManager[None]:
+        if self._dialect is None:
+            return contextlib.nullcontext()
+        interval = self._deps.settings.heartbeat_interval
+        return self._deps.beats.every(interval, self._beat, first=self._next_beat)
 
     def _begin(self, now: float) -> None:
         if self._since is not None:
@@ -167,7 +174,7 @@ class _Hold:
         call.bill.waited_since = time.time()
         self._dialect = dialects.streaming(call.target.path) if ask.stream else None
         if settings.data_heartbeats:
-            self._beat = dialects.data_heartbeat(call.target.path, ask.model)
+            self._heartbeat = dialects.data_heartbeat(call.target.path, ask.model)
         self._next_beat = now + settings.heartbeat_interval
         limit = settings.activation_timeout
         if self._dialect is None:
@@ -208,17 +215,13 @@ class _Hold:
             outcome=Outcome.ACTIVATION_TIMEOUT,
         )
 
-    async def _beat_if_due(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if self._dialect is None or now < self._next_beat:
-            return
-        settings, answer = self._deps.settings, self._call.answer
-        answer.heartbeat(self._beat)
+    def _beat(self) -> None:
+        """Not waited for: a client that reads nothing has a few bytes a minute kept for it."""
+        self._call.answer.heartbeat(self._heartbeat)
         self._call.bill.heartbeats += 1
         self._deps.signals.heartbeats += 1
-        self._next_beat = now + settings.heartbeat_interval
-        if answer.stalled:
-            await answer.drain(within=settings.idle_timeout)
+        interval = self._deps.settings.heartbeat_interval
+        self._next_beat = asyncio.get_running_loop().time() + interval
 
     def note_signal(self) -> None:
         """Remember when KEDA was told of this request, before its demand goes."""

@@ -14,6 +14,7 @@ from gateway.activation import Activation
 from gateway.admission import Admission
 from gateway.aggregate import Aggregate
 from gateway.authentication import KeyFile
+from gateway.beats import Beats
 from gateway.demand import Demand
 from gateway.deps import Deps
 from gateway.outcomes import Outcome
@@ -124,6 +125,7 @@ class _Gateway:
             replicas=replicas,
             activation=activation,
             estimate=estimate,
+            beats=Beats(),
             pool=pool,
             signals=signals,
             own=self._status.answer,
