@@ -30,7 +30,7 @@ check: install
 	$(BIN)/python -m hooks.api.crds --check
 
 test: check
-	$(BIN)/pytest tests/pure tests/process
+	$(BIN)/pytest -n 3 --dist loadfile tests/pure tests/process
 	$(BIN)/pytest tests/cluster
 
 bench: install
