@@ -12,7 +12,7 @@ and links that the hub's own client makes: plain files are enough, and survive a
 import dataclasses
 import pathlib
 
-from fetcher import plans, uris
+from fetcher import uris
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,11 +21,6 @@ class Place:
 
     folder: pathlib.PurePosixPath
     refs: tuple[pathlib.PurePosixPath, ...] = ()
-
-
-def place(source: uris.Source, plan: plans.Plan) -> Place:
-    """Where a planned model goes."""
-    return folder_of(source, plan.resolved)
 
 
 def folder_of(source: uris.Source, resolved: str) -> Place:

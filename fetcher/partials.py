@@ -19,6 +19,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import random
 import shutil
 import stat
 import threading
@@ -148,7 +149,13 @@ def hold(
                 _remove_others(root, key, taken, timing)
                 return taken
         if living is None:
-            return _create(root, key, timing)
+            mine = _create(root, key, timing)
+            if (living := _other(root, mine, key, timing)) is None:
+                return mine
+            # Made at the same moment. Whoever sees the other steps back; if both do, they try
+            # again, and not at the same moment.
+            mine.remove()
+            time.sleep(random.uniform(0, timing.look))  # noqa: S311 - jitter, not a secret.
         if waiting(living):
             return None
 
@@ -199,6 +206,15 @@ def _unsigned(path: pathlib.Path) -> tuple[bytes, int] | None:
         return b"", path.lstat().st_mtime_ns
     except OSError:
         return None
+
+
+def _other(root: pathlib.Path, mine: Partial, key: str, timing: Timing) -> str | None:
+    """Who else has a folder for the same key and may be alive."""
+    for path in _folders(root, key):
+        watch = _Watch()
+        if path != mine.path and not watch.gone(path, root, timing):
+            return watch.holder
+    return None
 
 
 class _Watch:
@@ -261,8 +277,8 @@ def _take_over(path: pathlib.Path, key: str, timing: Timing) -> Partial | None:
 
 def _create(root: pathlib.Path, key: str, timing: Timing) -> Partial:
     """Make a folder that carries its owner's sign from the moment it has a key's name."""
-    random = os.urandom(8).hex()
-    unsigned, path = root / f"{PREFIX}new-{random}", root / f"{PREFIX}{key}-{random}"
+    name = os.urandom(8).hex()
+    unsigned, path = root / f"{PREFIX}new-{name}", root / f"{PREFIX}{key}-{name}"
     with disk.named(root):
         # Readable for us only: on a shared volume nobody can plant a link inside. The folder
         # within, which is what readers get, is open to all.

@@ -182,8 +182,10 @@ def _into(
 ) -> tuple[markers.Marker, int]:
     """Fill a partial folder that this run owns, and promote it."""
     final = run.root / where.folder
+    spoiled = False
     if (files := _staged_by_another(run, plan, where)) is None and os.path.lexists(final):
         files = _unmarked(run, plan, final)
+        spoiled = files is None
     if files is not None:
         marker = _mark(run, plan, where, files)
         partial.remove()
@@ -197,7 +199,10 @@ def _into(
         disk.sync_tree(partial.files)
     partial.may_write()
     with disk.named(run.root):
-        _promote(run, partial.files, where)
+        promoted = _promote(run, plan, partial.files, where, spoiled=spoiled)
+    if not promoted:
+        partial.remove()
+        return _bring(run, plan, where)
     # The partial folder goes last: while it is there, others that want the model wait.
     marker = _mark(run, plan, where, files)
     partial.remove()
@@ -331,11 +336,16 @@ def _check_exactly(folder: pathlib.Path, files: list[markers.StagedFile]) -> Non
         )
 
 
-def _promote(run: _Run, folder: pathlib.Path, where: layout.Place) -> None:
-    """Give the folder its final name; one that was not whole is moved aside, not touched."""
+def _promote(
+    run: _Run, plan: plans.Plan, folder: pathlib.Path, where: layout.Place, *, spoiled: bool
+) -> bool:
+    """Give the folder its final name; False where another run has put something there meanwhile.
+
+    What was there before and is not whole (`spoiled`) is moved aside and not touched.
+    """
     parent = disk.make_folders(run.root, where.folder.parent)
     final = run.root / where.folder
-    if os.path.lexists(final):
+    if spoiled and _staged_by_another(run, plan, where) is None and os.path.lexists(final):
         aside = parent / f"{markers.FOLDER}-replaced-{os.urandom(6).hex()}"
         final.rename(aside)
         run.bar.say(
@@ -344,11 +354,12 @@ def _promote(run: _Run, folder: pathlib.Path, where: layout.Place) -> None:
     try:
         folder.rename(final)
     except OSError as e:
-        if e.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+        if e.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-        raise errors.Unavailable(f"another run put {final} there: retry to look at it") from e
+        return False
     disk.sync_folder(folder.parent)
     disk.sync_folder(parent)
+    return True
 
 
 def _mark(

@@ -59,8 +59,7 @@ class Registry:
             body = answer.read(_MANIFEST_BYTES)
             found = f"sha256:{hashlib.sha256(body).hexdigest()}"
             if found != digest:
-                if answer.headers.get_content_type() == "text/html":
-                    replies.parse_json(b"", answer, "a manifest")
+                replies.parse_json(body, answer, "a manifest")
                 raise errors.Mismatch(
                     f"{uris.without_secrets(url)} answers a manifest with digest {found}: the "
                     "registry or a proxy changed it"
