@@ -101,9 +101,18 @@ def _row(seen: Seen, failed: Failed, autoscaling: Verdict) -> _Row:
         )
     return _Row(
         phase="ScaledToZero",
-        ready=true(Reason.SCALED_TO_ZERO, Reason.SCALED_TO_ZERO.help),
+        ready=true(Reason.SCALED_TO_ZERO, _at_zero(seen.backend)),
         degraded=false(Reason.INACTIVE, Reason.INACTIVE.help),
     )
+
+
+def _at_zero(backend: BackendSeen) -> str:
+    if backend.ending:
+        return (
+            f"no replica is asked for, and a request starts one; {backend.ending} still finishing"
+            " what it has, and holding its accelerator until then"
+        )
+    return Reason.SCALED_TO_ZERO.help
 
 
 def _degraded(failure: Verdict) -> _Row:

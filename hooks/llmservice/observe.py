@@ -38,6 +38,7 @@ class BackendSeen:
     template_hash: str
     deadline_seconds: int
     pods: tuple[PodSeen, ...]
+    ending: int  # Pods of any template that were told to go and still hold their devices.
     pending_claim: str  # The cache claim in words while it is not bound; else empty.
     single_node_claim: str  # Its name where it can serve replicas of one node only; else empty.
 
@@ -100,6 +101,10 @@ def _backend(
         template_hash=template_hash or "",
         deadline_seconds=objects.number(wanted, "spec", "progressDeadlineSeconds") or 600,
         pods=tuple(pods.read(pod, names.ENGINE_CONTAINER) for pod in current),
+        ending=sum(
+            bool(objects.text(pod, "metadata", "deletionTimestamp"))
+            for pod in _all_pods(request, "backend")
+        ),
         pending_claim=_pending_claim(service, namespace, request),
         single_node_claim=_single_node_claim(service, namespace, request),
     )

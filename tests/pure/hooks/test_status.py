@@ -65,6 +65,18 @@ def test_at_zero_all_well_is_ready() -> None:
     assert world.parent["status"]["replicas"] == 0
 
 
+def test_at_zero_a_replica_that_still_ends_is_not_passed_over() -> None:
+    world = at_zero()
+    pod = world.add_pod("m-backend-1", phase="Running")
+    pod["metadata"]["deletionTimestamp"] = "2026-06-01T12:00:30Z"
+    world.run_composite()
+    assert world.ready() == ("ScaledToZero", "True", "ScaledToZero")
+    assert "1 still finishing" in world.condition("Ready")["message"]
+    world.pods.clear()
+    world.run_composite()
+    assert "no accelerator is held" in world.condition("Ready")["message"]
+
+
 def test_at_zero_without_keda_is_not_ready_and_names_the_poke() -> None:
     world = World()
     world.run_composite()
