@@ -33,6 +33,41 @@ def runtime(name: str, *, load_seconds: float = 0, drains: bool = False) -> Obje
     }
 
 
+def staged_runtime(name: str, *, device: str, authority: str) -> Object:
+    """An echo engine on a device, that is ready where it sees staged weights and only there.
+
+    ``authority`` is the file with the certificate that downloads trust.
+    """
+    made = runtime(name)
+    made["metadata"]["annotations"] = {}
+    made["spec"]["accelerator"] = {"resourceName": device}
+    made["spec"]["container"]["args"].append("--served-model-name=noctaya/echo")
+    made["spec"]["container"]["env"] = [{"name": "SSL_CERT_FILE", "value": authority}]
+    seen = {"exec": {"command": ["sh", "-c", "test -s /cache/oci/sha256-*/weights.bin"]}}
+    made["spec"]["health"]["readiness"] = {**seen, "periodSeconds": 1}
+    return made
+
+
+def volume(name: str, storage_class: str, path: str, node: str) -> Object:
+    """A volume of one node, in a folder that exists there, for one claim of its class."""
+    term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "local": {"path": path},
+            "nodeAffinity": {
+                "required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]},
+            },
+        },
+    }
+
+
 def service(
     namespace: str,
     name: str,
@@ -42,6 +77,8 @@ def service(
     idle_seconds: int = 5,
     drain_seconds: int = 0,
     mode: str = "keepalive",
+    source: Object | None = None,
+    cache: Object | None = None,
 ) -> Object:
     """A service of an echo runtime; ``replicas`` are min and max."""
     return {
@@ -49,9 +86,9 @@ def service(
         "kind": "LLMService",
         "metadata": {"namespace": namespace, "name": name},
         "spec": {
-            "model": {"source": {"uri": "hf://noctaya/echo"}},
+            "model": {"source": source or {"uri": "hf://noctaya/echo"}},
             "runtime": {"name": runtime_name},
-            "cache": {"strategy": "None"},
+            "cache": cache or {"strategy": "None"},
             "scaling": {
                 "min": replicas[0],
                 "max": replicas[1],

@@ -159,7 +159,7 @@ class Endpoint:
         self.cluster.wait(armed, lambda: self.queue()["scalerConnected"], PATIENCE_SECONDS)
 
     def wait_ready(self, replicas: int = 1) -> None:
-        """Wait until so many replicas are ready."""
+        """Wait until so many replicas are ready and the endpoint can be reached."""
 
         def ready() -> bool:
             seen = self.backend().get("status", {})
@@ -168,6 +168,8 @@ class Endpoint:
 
         self.cluster.wait(f"{replicas} replica(s) of {self.name}", ready, PATIENCE_SECONDS)
         self.wait_condition("Ready", "True", "Available")
+        # The node's proxy learns of a new gateway a moment after the status does.
+        self.cluster.wait(f"{self.name} is reachable", self.queue)
 
     # As the audit log remembers it
 

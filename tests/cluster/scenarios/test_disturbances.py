@@ -85,9 +85,8 @@ def test_a_gateway_that_is_away_for_a_minute_costs_no_scaled_object(serving: End
         assert serving.condition("Ready")["status"] == "False"
     finally:
         serving.cluster.kubectl("uncordon", layout.NODE_NAME)
-    serving.wait_condition("Ready", "True", "Available")
-    # The node's proxy learns of the new gateway a moment after the status does.
-    serving.cluster.wait("the endpoint answers", lambda: serving.ask("Back again").finished)
+    serving.wait_ready()
+    assert serving.ask("Back again").finished
     assert serving.scaled_object()["metadata"]["uid"] == before
     assert serving.replica_numbers(since) in ([], [1])
     assert not serving.deletions(since)
