@@ -171,9 +171,11 @@ def up(tmp_path: Path) -> Iterator[Start]:
         left = one.tree() if one.process.poll() is None else []
         one.process.kill()
         one.process.wait()
+        # The keeper ends the others and removes the files; what is left then is a bug.
+        _, left = psutil.wait_procs(left, timeout=10)
         for process in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+            process.kill()
+        assert not left
 
 
 def free_port() -> int:
