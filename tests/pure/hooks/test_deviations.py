@@ -6,7 +6,6 @@ import ast
 import inspect
 import pathlib
 import re
-from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +14,7 @@ from hooks.api import GROUP
 from hooks.autoscaling import render as autoscaling
 from hooks.llmservice import names, resolve
 from local import command
-from tests.pure.hooks.world import World, example, service
+from tests.pure.hooks.world import World, example, merged, service
 
 TEXT = (pathlib.Path(__file__).parents[3] / "docs" / "deviations.md").read_text()
 
@@ -28,12 +27,6 @@ def rows(heading: str) -> list[list[str]]:
 
 
 NOT_IMPLEMENTED = rows("Accepted and not implemented")
-
-
-def merged(base: Any, overlay: Any) -> Any:
-    if not isinstance(base, dict) or not isinstance(overlay, dict):
-        return overlay
-    return base | {key: merged(base.get(key), value) for key, value in overlay.items()}
 
 
 @pytest.mark.parametrize(("kind", "field", "setting"), NOT_IMPLEMENTED)

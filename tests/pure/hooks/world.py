@@ -56,6 +56,13 @@ def service(**spec: Any) -> Obj:
     return parent
 
 
+def merged(base: Any, overlay: Any) -> Any:
+    """``base`` with the members of ``overlay``, at every depth; a list is replaced whole."""
+    if not isinstance(base, dict) or not isinstance(overlay, dict):
+        return overlay
+    return base | {key: merged(base.get(key), value) for key, value in overlay.items()}
+
+
 class World:
     """One LLMService and what surrounds it."""
 
