@@ -35,6 +35,13 @@ _SNAPSHOT = (
     "shutil.copytree(sys.argv[1], sys.argv[2], ignore=shutil.ignore_patterns('.cache'));"
     "os.sync()"
 )
+# How many times as fast as its peer each way should be.
+_WANTED = (
+    ("stage oci://", "curl -Z + fsync", 0.85),
+    ("stage oci://", "oras-py pull + fsync", 1.5),
+    ("stage hf://", "snapshot_download + copy", 1.2),
+)
+_MOST_RESIDENT_MIB = 150
 # A small process of its own between the servers' memory and what is measured: a child's peak
 # counts what its parent held when it was forked. The child is left unreaped until its counters
 # are read.
@@ -193,15 +200,19 @@ def _print_table(costs: dict[str, list[Cost]], size: int) -> None:
         speeds = f"{seconds:6.2f} {speed:6.0f} {processor:6.2f}"
         print(f"{name:26} {speeds} {resident:8.0f} {written:14.3f}")
     print()
-    for ours, theirs, wanted in (
-        ("stage oci://", "curl -Z + fsync", 0.85),
-        ("stage oci://", "oras-py pull + fsync", 1.5),
-        ("stage hf://", "snapshot_download + copy", 1.2),
-    ):
+    for ours, theirs, wanted in _WANTED:
         pairs = zip(costs[theirs], costs[ours], strict=True)
         ratio = statistics.median(peer.seconds / own.seconds for peer, own in pairs)
         verdict = "holds" if ratio >= wanted else "MISSED"
         print(f"{ours} is {ratio:.2f}x {theirs}; wanted at least {wanted}x: {verdict}")
+    for ours in ("stage oci://", "stage hf://"):
+        resident = max(run.resident for run in costs[ours]) / mib
+        written = max(run.written for run in costs[ours]) / size
+        verdict = "holds" if resident <= _MOST_RESIDENT_MIB and written < 1.01 else "MISSED"
+        print(
+            f"{ours} held {resident:.0f} MiB and wrote {written:.3f}x the model; "
+            f"wanted at most {_MOST_RESIDENT_MIB} MiB and 1x: {verdict}"
+        )
 
 
 def _print_second_run(registry: registries.Registry, uri: str, folder: pathlib.Path) -> None:
