@@ -1,4 +1,4 @@
-"""TLS with private authorities, proxies, redirects between schemes, and dead keep-alives."""
+"""TLS with private authorities, proxies, redirects between schemes, and connections that died."""
 
 import collections.abc
 import contextlib
