@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 CHAT = wire.post("/v1/chat/completions", {"model": "m", "stream": True, "messages": []})
 PLAIN = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
-LIMITS = ("--first-byte-timeout-seconds", "0.6", "--idle-timeout-seconds", "0.6")
+LIMITS = ("--first-byte-timeout-seconds", "2", "--idle-timeout-seconds", "2")
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -360,7 +360,7 @@ async def test_a_client_that_leaves_takes_its_request_from_the_engine(
         else:
             client.writer.write_eof()
         # Less than the first-byte limit, which would end it too.
-        await asyncio.wait_for(gone.wait(), 0.5)
+        await asyncio.wait_for(gone.wait(), 1.5)
     await gateway.settled()
     assert (await gateway.last_request())["outcome"] == "abandoned"
 
@@ -441,8 +441,10 @@ async def test_a_terminating_replica_finishes_its_stream_and_gets_no_other(
 async def test_requests_go_to_the_replica_with_the_fewest_in_flight(
     gateway: rig.Gateway, engine: stubs.Engine
 ) -> None:
+    go_on = asyncio.Event()
+
     async def slow(to: stubs.Wire, _: stubs.Received) -> None:
-        await asyncio.sleep(0.4)
+        await go_on.wait()
         await to.answer()
 
     engine.script = slow
@@ -453,7 +455,13 @@ async def test_requests_go_to_the_replica_with_the_fewest_in_flight(
         await gateway.ready(2)
         asks += [asyncio.create_task(gateway.ask(PLAIN)) for _ in range(4)]
         await gateway.until(inFlight=8)
+
+        async def all_came() -> bool:
+            return len(engine.received) + len(other.received) == 8
+
+        await rig.eventually(all_came)
         assert (len(engine.received), len(other.received)) == (4, 4)
+        go_on.set()
         assert {answer.status for answer in await asyncio.gather(*asks)} == {200}
 
 

@@ -145,6 +145,25 @@ async def test_a_young_gateway_keeps_a_backend_that_is_up(tmp_path: Path) -> Non
         assert await keda.demand(stub) == (False, 0)
 
 
+async def test_a_young_gateway_lets_go_of_a_backend_that_it_woke_itself(tmp_path: Path) -> None:
+    """Nobody else's streams run through it, so idle is idle from the first minute on."""
+    async with (
+        rig.Gateway(tmp_path) as gateway,
+        keda.calls(gateway.scaler_port) as stub,
+        stubs.Engine() as engine,
+    ):
+        assert await keda.demand(stub) == (False, 0)
+        async with gateway.client() as client:
+            client.send(CHAT)
+            await gateway.until(waiting=1)
+            gateway.tell(rig.endpoint(engine.port, ready=True))
+            await gateway.until(waiting=0, in_flight=0)
+        deadline = time.monotonic() + 15
+        while await keda.demand(stub) != (False, 0):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.2)
+
+
 async def test_a_strangers_reference_gets_an_answer_and_no_activity(gateway: rig.Gateway) -> None:
     stranger = pb.ScaledObjectRef(name="other", namespace="ns")
     async with keda.calls(gateway.scaler_port) as stub, gateway.client() as client:
