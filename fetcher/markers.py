@@ -113,6 +113,7 @@ def write(root: pathlib.Path, request: Request, marker: Marker) -> None:
     with disk.named(root):
         folder = disk.make_folders(root, pathlib.PurePosixPath(FOLDER))
         disk.write_durably(folder / f"{request.key}.json", marker.dump())
+        (folder / f"{request.key}.promised").unlink(missing_ok=True)
 
 
 def write_refs(root: pathlib.Path, where: layout.Place, resolved: str) -> None:
@@ -122,6 +123,22 @@ def write_refs(root: pathlib.Path, where: layout.Place, resolved: str) -> None:
             if not ref_is(root / ref, resolved):
                 disk.make_folders(root, ref.parent)
                 disk.write_durably(root / ref, resolved.encode())
+
+
+def promise(root: pathlib.Path, request: Request, marker: Marker) -> None:
+    """Say durably what a folder will hold that is about to get its name.
+
+    Only for what was unpacked: a run that is killed before the marker leaves a folder whose files
+    no plan can prove, since the plan knows the packed bytes only.
+    """
+    with disk.named(root):
+        folder = disk.make_folders(root, pathlib.PurePosixPath(FOLDER))
+        disk.write_durably(folder / f"{request.key}.promised", marker.dump())
+
+
+def promised(root: pathlib.Path, request: Request) -> Marker | None:
+    """What an earlier run promised for a request, if it did not come to the marker."""
+    return read(root / FOLDER / f"{request.key}.promised")
 
 
 def ref_is(path: pathlib.Path, resolved: str) -> bool:

@@ -164,7 +164,7 @@ def _staged_by_another(
 ) -> list[markers.StagedFile] | None:
     """The planned files, if another request has staged them in the same place already."""
     wanted = {file.path: str(file.proof) for file in plan.files if file.packing is None}
-    packed = any(file.packing is not None for file in plan.files)
+    packed = _packed(plan)
     for _, marker in markers.read_all(run.root):
         if marker.folder != str(where.folder) or marker.resolved != plan.resolved:
             continue
@@ -197,6 +197,8 @@ def _into(
     with disk.named(run.root):
         _check_exactly(partial.files, files)
         disk.sync_tree(partial.files)
+    if _packed(plan):
+        markers.promise(run.root, run.request, _marker(run, plan, where, files))
     partial.may_write()
     with disk.named(run.root):
         promoted = _promote(run, plan, partial.files, where, spoiled=spoiled)
@@ -214,10 +216,24 @@ def _unmarked(run: _Run, plan: plans.Plan, final: pathlib.Path) -> list[markers.
     or one that somebody spoiled. Only its bytes can tell."""
     run.bar.say(f"{final} is there without a valid marker: reading it to see whether it is whole")
     with disk.named(final):
-        found = proving.prove_plan(final, plan)
+        found = _as_promised(run, plan, final) if _packed(plan) else proving.prove_plan(final, plan)
     if found is None:
         run.bar.say(f"{final} is not what it should be: staging a new copy beside it")
     return found
+
+
+def _as_promised(
+    run: _Run, plan: plans.Plan, final: pathlib.Path
+) -> list[markers.StagedFile] | None:
+    """Unpacked files that an earlier run named just before it was killed, if they are so."""
+    promise = markers.promised(run.root, run.request)
+    if promise is None or promise.resolved != plan.resolved or run.root / promise.folder != final:
+        return None
+    return None if proving.prove_marker(run.root, promise) else list(promise.files)
+
+
+def _packed(plan: plans.Plan) -> bool:
+    return any(file.packing is not None for file in plan.files)
 
 
 def _keep_usable(plan: plans.Plan, folder: pathlib.Path) -> int:
@@ -365,13 +381,19 @@ def _promote(
 def _mark(
     run: _Run, plan: plans.Plan, where: layout.Place, files: list[markers.StagedFile]
 ) -> markers.Marker:
-    marker = markers.Marker(
+    marker = _marker(run, plan, where, files)
+    markers.write_refs(run.root, where, plan.resolved)
+    markers.write(run.root, run.request, marker)
+    return marker
+
+
+def _marker(
+    run: _Run, plan: plans.Plan, where: layout.Place, files: list[markers.StagedFile]
+) -> markers.Marker:
+    return markers.Marker(
         source=str(run.request.source),
         resolved=plan.resolved,
         folder=str(where.folder),
         patterns=run.request.patterns,
         files=tuple(files),
     )
-    markers.write_refs(run.root, where, plan.resolved)
-    markers.write(run.root, run.request, marker)
-    return marker

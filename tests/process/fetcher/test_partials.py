@@ -14,8 +14,8 @@ from fetcher import partials
 from tests.process.fetcher import localhub, models, rig
 
 pytestmark = pytest.mark.process
-# Short enough to wait for, with the same order as in earnest; a busy machine may pause for 0.5 s.
-TIMING = partials.Timing(sign=0.2, silent=3.0, confirm=1.0, abandoned=60.0, look=0.05)
+# Short enough to wait for, with the same order as in earnest; a busy machine may pause for 1 s.
+TIMING = partials.Timing(sign=0.2, silent=4.0, confirm=2.0, abandoned=60.0, look=0.05)
 
 
 def never(holder: str) -> bool:
