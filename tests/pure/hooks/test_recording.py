@@ -6,15 +6,18 @@ import copy
 import datetime
 import json
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from hooks import questions, recording, wire
 from hooks.llmservice import names
 from hooks.recording import Circumstances, Recorder
 from tests.pure.hooks import golden
 from tests.pure.hooks.scenes import VLLM
+from tests.pure.hooks.test_mutations import CASES, SLOW_MACHINE, Path, mutate, mutations
 from tests.pure.hooks.world import NOON, SETTINGS, Obj, World, serving
 
 SECRET = "hunter2-of-the-environment"
@@ -120,6 +123,26 @@ def test_the_runtime_itself_is_left_as_it_was() -> None:
     before = copy.deepcopy(body)
     recording.recorded(body, circumstances(body))
     assert body == before
+
+
+@given(mutation=mutations())
+@settings(max_examples=300, deadline=None, suppress_health_check=SLOW_MACHINE)
+def test_whatever_is_asked_can_be_recorded_and_is_refused_or_answered_as_before(
+    mutation: tuple[str, Path, str, Any],
+) -> None:
+    case, path, kind, new = mutation
+    body = mutate(CASES[case], path, kind, new)
+    told = DEFAULT if "object" not in body else replace(DEFAULT, path=questions.DECORATOR_SYNC)
+    kept = json.loads(json.dumps(recording.recorded(body, told)))
+    assert refusal(kept, told) == refusal(body, told)
+
+
+def refusal(body: Obj, told: Circumstances) -> str:
+    try:
+        answer(body, told)
+    except wire.RequestError as error:
+        return str(error)
+    return ""
 
 
 # --- The folder.
