@@ -18,9 +18,11 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 @dataclasses.dataclass(kw_only=True, slots=True)
 class Bill:
-    """Pessimistic until the pipeline says otherwise. Phases are wall-clock seconds."""
+    """Pessimistic until the pipeline says otherwise. Phases are wall-clock seconds; ``started`` is
+    monotonic, since the other clock may be set in between."""
 
     accepted: float
+    started: float
     outcome: Outcome = Outcome.FAULT
     waited_since: float | None = None
     signalled: float | None = None
@@ -52,7 +54,7 @@ class Call:
         self.target = target
         self.id = request_id(http.headers.get("X-Request-Id"))
         self.answer = Answer(http, self.id)
-        self.bill = Bill(accepted=time.time())
+        self.bill = Bill(accepted=time.time(), started=time.monotonic())
         self.body = b""
         self._ask: asks.Ask | None = None
 

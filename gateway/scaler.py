@@ -40,10 +40,12 @@ class Scaler(pb_grpc.ExternalScalerServicer):
         self._view = view
         self._clock = clock
         self._young_until = clock() + settings.grace
+        # Whether the backend was woken for requests that are not ours; None until that shows.
+        self._inherited: bool | None = None
         self._streams: set[asyncio.Event] = set()
         self._stopping = asyncio.Event()
         self.seen = False  # Whether KEDA ever called.
-        view.on_rise(self._wake)
+        view.on_rise(self._rose)
 
     @property
     def streams(self) -> int:
@@ -56,10 +58,12 @@ class Scaler(pb_grpc.ExternalScalerServicer):
 
     def active(self) -> bool:
         """A young gateway cannot know the streams that run through the one it replaced, so it
-        speaks for a backend that is up."""
+        speaks for a backend that was up before anybody wanted it here."""
         if self._view.active():
             return True
-        return self._view.up() and self._clock() < self._young_until
+        if self._inherited is None and self._view.up():
+            self._inherited = True
+        return bool(self._inherited) and self._view.up() and self._clock() < self._young_until
 
     # KEDA's four calls; the names are the contract's.
 
@@ -148,6 +152,11 @@ class Scaler(pb_grpc.ExternalScalerServicer):
             yield wake
         finally:
             self._streams.discard(wake)
+
+    def _rose(self) -> None:
+        if self._inherited is None and self._view.known.is_set():
+            self._inherited = self._view.up()
+        self._wake()
 
     def _wake(self) -> None:
         for wake in self._streams:

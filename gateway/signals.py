@@ -65,7 +65,7 @@ class Signals:
     def record(self, call: Call) -> None:
         """One request came to its end: count it, and write its line."""
         bill = call.bill
-        duration = time.time() - bill.accepted
+        duration = time.monotonic() - bill.started
         status = call.answer.status
         self.requests[bill.outcome, str(status or "none")] += 1
         self._durations.observe(duration)

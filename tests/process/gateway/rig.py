@@ -71,13 +71,14 @@ class Gateway:
         *flags: str,
         readable: bool = True,
         environment: dict[str, str] | None = None,
+        stderr: Path | None = None,
     ) -> None:
         self.port, self.scaler_port = free_port(), free_port()
         self.folder = folder
         self._flags = flags
         self._probe = "/readyz" if readable else "/healthz"
         self._environment = environment or {}
-        self._log = folder / f"gateway-{self.port}.log"
+        self._log = stderr or folder / f"gateway-{self.port}.log"
         self._replicas = folder / f"replicas-{self.port}.json"
         self._baseline: dict[str, float] = {}
 
@@ -109,7 +110,7 @@ class Gateway:
         if self.process.returncode is None:
             self.process.kill()
             await self.process.wait()
-        if error is not None:
+        if error is not None and self._log.is_file():
             print(self._log.read_text()[-8000:])
 
     def tell(self, *endpoints: Any) -> None:
