@@ -126,7 +126,8 @@ def _rendered(plan: Plan, state: Weights, request: wire.CompositeRequest) -> lis
     children = render.children(plan)
     if not isinstance(plan.staging, Staging):
         return children
-    claim_uid = weights.uid(_observed_claim(request) or {})
+    claim = _observed_claim(request) or {}
+    claim_uid = weights.uid(claim)
     staged_on = claim_uid if state is Weights.STAGED else names.NO_CLAIM
     children = [
         _annotated(child, names.STAGED_ON, staged_on)
@@ -138,7 +139,7 @@ def _rendered(plan: Plan, state: Weights, request: wire.CompositeRequest) -> lis
     if job is not None:
         key = objects.ObjectKey(f"{plan.namespace}/{names.prewarm(plan.service)}")
         return [*children, memory.as_last_applied(names.JOBS, key, job)]
-    if claim_uid:
+    if weights.can_be_put_on(claim):
         return [*children, prewarm.job(plan, plan.staging, claim_uid=claim_uid)]
     return children
 

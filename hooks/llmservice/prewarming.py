@@ -4,7 +4,7 @@ import dataclasses
 
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import names, pods
+from hooks.llmservice import names, pods, weights
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.pods import Failure, Stage
 from hooks.llmservice.reasons import Reason
@@ -47,18 +47,16 @@ class Staged:
         return f"kubectl delete job {names.prewarm(self.service)} -n {self.namespace}"
 
 
-def see(weights: Weights, staged: Staged) -> PrewarmSeen:
-    """What the world shows of the staging that ``weights`` sums up."""
-    if weights.usable:
-        return PrewarmSeen(weights=weights, progress="", failure=None)
-    return PrewarmSeen(
-        weights=weights, progress=_progress(staged), failure=_failure(weights, staged)
-    )
+def see(state: Weights, staged: Staged) -> PrewarmSeen:
+    """What the world shows of the staging that ``state`` sums up."""
+    if state.usable:
+        return PrewarmSeen(weights=state, progress="", failure=None)
+    return PrewarmSeen(weights=state, progress=_progress(staged), failure=_failure(state, staged))
 
 
-def _failure(weights: Weights, staged: Staged) -> Failure | None:
+def _failure(state: Weights, staged: Staged) -> Failure | None:
     job, claim = names.prewarm(staged.service), names.cache(staged.service)
-    match weights:
+    match state:
         case Weights.REPLACED:
             return Failure(
                 reason=Reason.CACHE_REPLACED,
@@ -91,8 +89,13 @@ def _blocked(staged: Staged) -> Failure | None:
 
 def _progress(staged: Staged) -> str:
     job, namespace = names.prewarm(staged.service), staged.namespace
-    if not objects.text(staged.claim, "metadata", "uid"):
+    if not staged.job and not weights.can_be_put_on(staged.claim):
         return f"Job {job} is made once claim {names.cache(staged.service)} is there"
+    if not staged.own_pods:
+        return (
+            f"Job {job} is about to stage the weights; where no Pod of it appears, kubectl describe"
+            f" job {job} -n {namespace} says why"
+        )
     for pod in _live(staged):
         seen = pods.read(pod, names.FETCHER_CONTAINER)
         if seen.stage is Stage.UNSCHEDULABLE:

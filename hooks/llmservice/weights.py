@@ -46,6 +46,11 @@ def are_gone(backend: Object, claim: Object) -> bool:
     return staged_on is not None and bool(now) and staged_on != now
 
 
+def can_be_put_on(claim: Object) -> bool:
+    """Whether a Job may be made for the claim: it is seen, and is not about to go."""
+    return bool(uid(claim)) and not objects.text(claim, "metadata", "deletionTimestamp")
+
+
 def uid(claim: Object) -> str:
     """What tells a claim from a later one of its name; empty where no claim is seen."""
     return objects.text(claim, "metadata", "uid")

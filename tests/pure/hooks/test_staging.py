@@ -142,8 +142,30 @@ def test_a_number_that_somebody_wrote_while_weights_are_staged_is_echoed() -> No
 
 
 def test_prewarming_names_the_logs_to_read() -> None:
-    message = staging().condition("Ready")["message"]
+    world = staging()
+    running = {"name": "fetcher", "state": {"running": {}}}
+    world.add_prewarm_pod("m-prewarm-a", "Running", containerStatuses=[running])
+    world.settle()
+    message = world.condition("Ready")["message"]
     assert "kubectl logs -n ns job/m-prewarm --follow" in message
+
+
+def test_a_job_without_a_pod_says_where_to_look() -> None:
+    """A quota or Pod Security refuses it, and only an Event says so."""
+    message = staging().condition("Ready")["message"]
+    assert "kubectl describe job m-prewarm -n ns" in message
+
+
+def test_no_job_is_made_for_a_claim_that_is_about_to_go() -> None:
+    world = world_of()
+    world.run_composite()
+    claim = world.owned[names.CLAIMS]["ns/m-cache"]
+    claim["metadata"]["deletionTimestamp"] = "2026-06-01T12:00:00Z"
+    world.settle()
+    assert not world.owned[names.JOBS]
+    world.gateway_becomes(available=True)
+    world.settle()
+    assert "once claim m-cache is there" in world.condition("Ready")["message"]
 
 
 def test_at_zero_with_staged_weights_a_request_will_be_served() -> None:
