@@ -8,7 +8,6 @@ the marker the folder is not trusted, but proven again and then marked.
 """
 
 import collections.abc
-import contextlib
 import dataclasses
 import errno
 import hashlib
@@ -17,10 +16,9 @@ import pathlib
 import time
 
 from fetcher import (
-    assembly,
     disk,
-    download,
     errors,
+    filling,
     layout,
     markers,
     names,
@@ -30,13 +28,7 @@ from fetcher import (
     proving,
     retry,
     sources,
-    streams,
-    unpack,
 )
-
-# Left free for the volume's own tables and for markers.
-_RESERVE_BYTES = 1024 * 1024
-_BLOCK = 4096
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,11 +54,12 @@ class Outcome:
 class _Run:
     root: pathlib.Path
     request: markers.Request
-    source: sources.Source
-    tries: retry.Tries
-    abort: collections.abc.Callable[[], None]
-    bar: progress.Progress
-    options: Options
+    transfer: filling.Transfer
+    timing: partials.Timing
+
+    @property
+    def bar(self) -> progress.Progress:
+        return self.transfer.bar
 
 
 def already(root: pathlib.Path, request: markers.Request) -> markers.Marker | None:
@@ -95,15 +88,15 @@ def stage(
     started = time.monotonic()
     if (marker := already(root, request)) is not None:
         return _outcome(root, marker, 0, started)
-    run = _Run(
-        root=root,
-        request=request,
+    transfer = filling.Transfer(
         source=source,
         tries=tries,
         abort=abort,
         bar=bar,
-        options=options,
+        connections=options.connections,
+        idle_seconds=options.idle_seconds,
     )
+    run = _Run(root=root, request=request, transfer=transfer, timing=options.timing)
     plan = tries.call(source.plan)
     names.check_all(file.path for file in plan.files)
     where = layout.folder_of(request.source, plan.resolved)
@@ -137,14 +130,14 @@ def _bring(run: _Run, plan: plans.Plan, where: layout.Place) -> tuple[markers.Ma
         if holder not in told:
             told.add(holder)
             run.bar.say(f"waiting for the run on {holder}, which stages the same model")
-        if run.tries.stop.wait(run.options.timing.look):
+        if run.transfer.tries.stop.wait(run.timing.look):
             raise errors.Interrupted("asked to stop while waiting for another run")
         return _staged_by_another(run, plan, where) is not None
 
     with disk.named(run.root):
-        partials.collect(run.root, run.options.timing, stop=run.tries.stop)
+        partials.collect(run.root, run.timing, stop=run.transfer.tries.stop)
         key = hashlib.sha256(str(where.folder).encode()).hexdigest()[:16]
-        partial = partials.hold(run.root, key, run.options.timing, waiting=finished)
+        partial = partials.hold(run.root, key, run.timing, waiting=finished)
     if partial is None:
         return _bring(run, plan, where)
     try:
@@ -191,11 +184,11 @@ def _into(
         partial.remove()
         return marker, 0
     with disk.named(run.root):
-        kept = _keep_usable(plan, partial.files)
-        _check_space(run, plan, kept)
-    files = _fetch(run, plan, partial)
+        kept = filling.keep_usable(plan, partial.files)
+        filling.check_space(run.root, str(run.request.source), plan, kept)
+    files = filling.fetch(run.transfer, plan, partial)
     with disk.named(run.root):
-        _check_exactly(partial.files, files)
+        filling.check_exactly(partial.files, files)
         disk.sync_tree(partial.files)
     if _packed(plan):
         markers.promise(run.root, run.request, _marker(run, plan, where, files))
@@ -234,122 +227,6 @@ def _as_promised(
 
 def _packed(plan: plans.Plan) -> bool:
     return any(file.packing is not None for file in plan.files)
-
-
-def _keep_usable(plan: plans.Plan, folder: pathlib.Path) -> int:
-    """Remove leftovers that cannot be part of the plan; returns the bytes that may be used."""
-    sizes = {file.path: file.size for file in plan.files if file.packing is None}
-    kept = 0
-    for name, found in disk.files_below(folder).items():
-        size = sizes.get(name)
-        if size is None or not disk.is_plain(found) or found.st_size > size:
-            (folder / name).unlink()
-        else:
-            kept += found.st_size
-    wanted = {parent for name in sizes for parent in pathlib.PurePosixPath(name).parents}
-    for path in (pathlib.Path(found) for found, _, _ in os.walk(folder, topdown=False)):
-        if path != folder and pathlib.PurePosixPath(path.relative_to(folder)) not in wanted:
-            with contextlib.suppress(OSError):
-                path.rmdir()
-    return kept
-
-
-def _check_space(run: _Run, plan: plans.Plan, kept: int) -> None:
-    needs = sum(-(-file.size // _BLOCK) * _BLOCK for file in plan.files) - kept + _RESERVE_BYTES
-    has = disk.free_bytes(run.root)
-    if needs > has:
-        raise errors.NoSpace(
-            f"{run.request.source} needs {progress.size(needs)} more, the volume has "
-            f"{progress.size(has)} free: ask for a larger volume or remove what is not needed"
-        )
-
-
-def _fetch(run: _Run, plan: plans.Plan, partial: partials.Partial) -> list[markers.StagedFile]:
-    run.bar.expect(plan.total)
-    plain = [file for file in plan.files if file.packing is None]
-    with disk.named(run.root):
-        for folder in sorted({pathlib.PurePosixPath(file.path).parent for file in plain}):
-            disk.make_folders(partial.files, folder)
-    reader = streams.Reader(run.source, run.tries, idle_seconds=run.options.idle_seconds)
-    downloads = download.Downloads(
-        reader,
-        partial.files,
-        advance=run.bar.advance,
-        may_write=partial.may_write,
-        abort=run.abort,
-    )
-    downloads.run(plain, run.options.connections)
-    files = [markers.StagedFile(path=f.path, size=f.size, proof=f.proof) for f in plain]
-    return files + _unpack_all(run, plan, reader, partial)
-
-
-class _Target:
-    """Where packed directories go: names may not meet across layers either."""
-
-    def __init__(self, partial: partials.Partial, plain: collections.abc.Iterable[str]) -> None:
-        self.folder = partial.files
-        self.may_write = partial.may_write
-        self._taken = list(plain)
-        self._folded = {names.fold(path) for path in self._taken}
-
-    def take_name(self, path: str) -> None:
-        if names.fold(path) in self._folded:
-            raise errors.Refused(f"{path!a} is there twice")
-        self._folded.add(names.fold(path))
-
-
-def _unpack_all(
-    run: _Run, plan: plans.Plan, reader: streams.Reader, partial: partials.Partial
-) -> list[markers.StagedFile]:
-    target = _Target(partial, (file.path for file in plan.files if file.packing is None))
-    block = memoryview(bytearray(assembly.BLOCK_BYTES))
-    found: list[markers.StagedFile] = []
-    for file in plan.files:
-        if file.packing is None:
-            continue
-        views = _counted(_any_stretch(reader, file, block), run.bar)
-        found += [
-            markers.StagedFile(
-                path=item.path,
-                size=item.size,
-                proof=plans.Proof(algorithm="sha256", hex=item.sha256),
-            )
-            for item in unpack.unpack(file, file.packing, views, target)
-        ]
-    return found
-
-
-def _any_stretch(
-    reader: streams.Reader, file: plans.RemoteFile, block: memoryview
-) -> collections.abc.Iterator[memoryview]:
-    """A whole file in order, also of a server that knows no ranges."""
-    read = 0
-    try:
-        for view in reader.stretch(file, 0, file.size, block):
-            read += len(view)
-            yield view
-    except streams.NoRanges:
-        yield from reader.whole(file, read, block)
-
-
-def _counted(
-    views: collections.abc.Iterator[memoryview], bar: progress.Progress
-) -> collections.abc.Iterator[memoryview]:
-    for view in views:
-        bar.advance(len(view))
-        yield view
-
-
-def _check_exactly(folder: pathlib.Path, files: list[markers.StagedFile]) -> None:
-    """The folder holds the files of the plan, as plain files, and nothing else."""
-    found = disk.files_below(folder)
-    wanted = {file.path: file.size for file in files}
-    if {name: entry.st_size for name, entry in found.items()} != wanted or not all(
-        disk.is_plain(entry) for entry in found.values()
-    ):
-        raise errors.Mismatch(
-            f"{folder} holds other files than were written: something else writes to this volume"
-        )
 
 
 def _promote(
