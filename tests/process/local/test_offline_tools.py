@@ -15,7 +15,7 @@ COMMAND = [sys.executable, "-m", "local"]
 
 
 def test_a_reader_that_has_enough_is_no_error() -> None:
-    """As with ``noctaya replay ... | head -1``; the answer is longer than a pipe holds."""
+    """As with ``noctaya replay ... | head -1``, whether or not the rest still fits into a pipe."""
     request = FIXTURES / "serving-in-full" / "request.json"
     program = subprocess.Popen(
         [*COMMAND, "replay", request], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

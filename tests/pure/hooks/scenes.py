@@ -11,9 +11,10 @@ import json
 from collections.abc import Callable
 
 from hooks import questions, recording
+from hooks.llmservice import names
 from local import recordings
 from tests.pure.hooks import golden
-from tests.pure.hooks.world import NOON, SETTINGS, Obj, World, service, serving
+from tests.pure.hooks.world import NOON, SETTINGS, Obj, World, merged, service, serving, stamp
 
 VLLM: Obj = {
     "apiVersion": "serving.noctaya.io/v1alpha1",
@@ -299,7 +300,124 @@ def cache_replaced() -> World:
     return world
 
 
+EARLIER = "2026-06-01T11:00:00Z"
+
+
+def without_a_gateway() -> World:
+    """For an hour."""
+    world = settled(World())
+    world.gateway_becomes(available=False)
+    for condition in world.deployment("gateway")["status"]["conditions"]:
+        condition["lastTransitionTime"] = EARLIER
+    return world
+
+
+def unschedulable(claim_phase: str, since: str, replicas: int) -> World:
+    """So many replicas on one claim, of which no node takes the first."""
+    world = serving(World(service(cache={}, scaling={"max": replicas})), replicas=0)
+    world.owned["PersistentVolumeClaim.v1"]["ns/m-cache"]["status"] = {"phase": claim_phase}
+    world.scale(replicas)
+    pod = world.add_pod("m-backend-1", conditions=[scheduled("False", "0/3 nodes are available")])
+    pod["metadata"]["creationTimestamp"] = since
+    return world
+
+
+def scheduled_now() -> World:
+    world = at_zero()
+    world.scale(1)
+    world.add_pod("m-backend-1", conditions=[scheduled()])
+    return world
+
+
+def too_slow() -> World:
+    world = loading()
+    world.pods["ns/m-backend-1"]["metadata"]["creationTimestamp"] = EARLIER
+    return world
+
+
+def ambiguous() -> World:
+    world = World(service(runtime={"selector": {"vendor": ["nvidia"]}}))
+    world.runtimes.append(merged(world.runtimes[0], {"metadata": {"name": "other"}}))
+    return world
+
+
+def broken_runtime() -> World:
+    world = serving(World())
+    world.runtimes[0]["spec"]["container"]["args"] = ["{{ .Model.Name }}"]
+    return world
+
+
+def name_too_long() -> World:
+    world = World()
+    world.parent["metadata"]["name"] = "m" * 55
+    return world
+
+
+def namesake_going() -> World:
+    """An earlier service of this name was deleted, and its endpoint is not gone yet."""
+    world = taken()
+    world.foreign[0]["metadata"] |= {
+        "deletionTimestamp": EARLIER,
+        "ownerReferences": [
+            {"kind": "LLMService", "name": "m", "uid": "uid-before", "controller": True}
+        ],
+    }
+    return world
+
+
+def mark_removed() -> World:
+    world = serving(World(), replicas=2)
+    del world.deployment("backend")["metadata"]["annotations"][names.REPLICAS_OWNER]
+    return world
+
+
+def keda_complains() -> World:
+    world = at_zero()
+    world.keda_says("False", "ScaledObjectCheckFailed", "the scaler does not answer")
+    world.settle()
+    return world
+
+
+def scaled_object_taken() -> World:
+    world = available()
+    world.foreign.append(
+        {
+            "apiVersion": "keda.sh/v1alpha1",
+            "kind": "ScaledObject",
+            "metadata": {"name": "m", "namespace": "ns"},
+        }
+    )
+    return world
+
+
+def without_its_minimum() -> World:
+    world = available()
+    world.edit(scaling={"min": 2, "max": 2})
+    return world
+
+
 COMPOSITE: dict[str, Callable[[], World]] = {
+    "ambiguous": ambiguous,
+    "broken-runtime": broken_runtime,
+    "cache-pending": lambda: unschedulable("Pending", EARLIER, 1),
+    "claim-as-source": lambda: World(service(model={"source": {"uri": "pvc://weights/llama"}})),
+    "cold-start-budget": lambda: World(
+        service(scaling={"activationTimeout": "1m", "scaleDownStabilization": "0s"})
+    ),
+    "created-with-minimum": lambda: World(service(scaling={"min": 2, "max": 3})),
+    "gateway-not-ready": without_a_gateway,
+    "keda-complains": keda_complains,
+    "mark-removed": mark_removed,
+    "name-too-long": name_too_long,
+    "namesake-going": namesake_going,
+    "no-runtime": lambda: World(service(runtime={"name": "missing"})),
+    "not-implemented": lambda: mistaken(cache={"strategy": "BakedImage"}),
+    "revision-without-staging": lambda: mistaken(model={"source": {"uri": "hf://org/name@v1"}}),
+    "scheduled": scheduled_now,
+    "too-slow": too_slow,
+    "unschedulable": starting,
+    "unschedulable-on-one-node": lambda: unschedulable("Bound", stamp(NOON), 2),
+    "without-keda": available,
     "activating": lambda: scaled(at_zero(), 1),
     "at-zero": at_zero,
     "claim-kept": lambda: edited(serving(full()), cache={"strategy": "None"}),
@@ -338,6 +456,9 @@ COMPOSITE: dict[str, Callable[[], World]] = {
 }
 
 DECORATOR: dict[str, Callable[[], World]] = {
+    "keda-edited": lambda: edited(serving(World()), scaling={"max": 4, "target": 2}),
+    "keda-name-taken": scaled_object_taken,
+    "keda-waits-for-minimum": without_its_minimum,
     "keda-annotation-first": available,
     "keda-attach": marked,
     "keda-gateway-outage": outage,
