@@ -56,6 +56,9 @@ class Arrangement:
 def check_made_once(plan: Plan, request: wire.CompositeRequest) -> Plan | Unresolved:
     """Unresolved where a claim or a Job exists that was made from another spec than the plan's."""
     claim, job = names.cache(plan.service), names.prewarm(plan.service)
+    made = _observed_job(request)
+    # A claim is kept by every Pod that names it, one that ended long ago too.
+    both = f"pvc {claim}" if made is None else f"job/{job} pvc/{claim} -n {plan.namespace}"
     for child in render.children(plan):
         wanted = objects.annotation(child, names.SPEC_HASH)
         if wanted is not None and _differs(memory.ours(child, request), wanted):
@@ -63,11 +66,9 @@ def check_made_once(plan: Plan, request: wire.CompositeRequest) -> Plan | Unreso
                 reason=Reason.CACHE_SPEC_CHANGED,
                 message=f"claim {claim} was made from another spec.cache (strategy, size or"
                 f" storageClassName); change it back, or lose the weights on the claim with"
-                f" kubectl delete pvc {claim}",
+                f" kubectl delete {both}",
             )
-    if isinstance(plan.staging, Staging) and _differs(
-        _observed_job(request), prewarm.spec_hash(plan.staging)
-    ):
+    if isinstance(plan.staging, Staging) and _differs(made, prewarm.spec_hash(plan.staging)):
         return Unresolved(
             reason=Reason.PREWARM_SPEC_CHANGED,
             message=f"Job {job} was made for another spec.model.source.uri than"

@@ -514,6 +514,21 @@ def test_a_mistake_deletes_nothing_at_any_stage(moment: Any) -> None:
         assert replicas(world) == before[names.DEPLOYMENTS]["ns/m-backend"]["spec"]["replicas"]
 
 
+def test_another_claim_takes_the_job_with_it_whose_pod_would_keep_the_old_one() -> None:
+    world = asleep()
+    world.edit(cache={"strategy": "NodeLocalPVC", "size": "1Ti", "prewarm": True})
+    world.settle()
+    assert world.ready()[2] == "CacheSpecChanged"
+    told = world.condition("Ready")["message"]
+    assert "kubectl delete job/m-prewarm pvc/m-cache -n ns" in told
+    world.job_is_deleted()
+    del world.owned[names.CLAIMS]["ns/m-cache"]
+    world.settle()
+    claim = world.owned[names.CLAIMS]["ns/m-cache"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "1Ti"
+    assert world.job()
+
+
 # --- A claim that is not the one any more ---------------------------------------------------------
 
 
