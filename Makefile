@@ -35,6 +35,7 @@ test: check
 
 bench: install
 	$(BIN)/python -m bench.coldstart
+	$(BIN)/python -m bench.coldstart_cluster
 
 # Lock again after a change of the dependencies in pyproject.toml.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
