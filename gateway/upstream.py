@@ -28,7 +28,10 @@ _MAX_EARLY_BODY = 64 * 1024
 
 
 class Head:
-    """Status and headers of an answer, and how its body is framed."""
+    """Status and headers of an answer, and how its body is framed.
+
+    Raises ValueError for a transfer coding that the parser would take off only half.
+    """
 
     def __init__(self, status: int, reason: bytes, headers: Headers) -> None:
         self.status = status
@@ -41,6 +44,8 @@ class Head:
             if lower == b"content-length":
                 self.length = int(value)
             elif lower == b"transfer-encoding":
+                if value.strip().lower() != b"chunked":
+                    raise ValueError(f"transfer coding {value!r}")
                 self.chunked = True
         if self.chunked:
             self.length = None

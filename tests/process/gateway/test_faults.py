@@ -58,6 +58,10 @@ async def two_framings(to: stubs.Wire, _: stubs.Received) -> None:
     )
 
 
+async def two_codings(to: stubs.Wire, _: stubs.Received) -> None:
+    await to.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
+
+
 async def switches_protocols(to: stubs.Wire, _: stubs.Received) -> None:
     await to.write(b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")
 
@@ -76,6 +80,7 @@ async def endless_head(to: stubs.Wire, received: stubs.Received) -> None:
         reset_in_head,
         not_http,
         two_framings,
+        two_codings,
         switches_protocols,
         endless_head,
     ],
