@@ -14,7 +14,11 @@ from tests.pure.hooks.world import SETTINGS
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("hooks") / "log"
     port = free_port()
-    process = start(port, log, {"NOCTAYA_GATEWAY_IMAGE": SETTINGS.gateway_image})
+    environment = {
+        "NOCTAYA_FETCHER_IMAGE": SETTINGS.fetcher_image,
+        "NOCTAYA_GATEWAY_IMAGE": SETTINGS.gateway_image,
+    }
+    process = start(port, log, environment)
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until_ready(url, process, log)
