@@ -28,6 +28,7 @@ check: install
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/python -m hooks.api.crds --check
+	$(BIN)/python -m hooks.llmservice.page --check
 
 test: check
 	$(BIN)/pytest -n 3 --dist loadfile tests/pure tests/process
