@@ -33,17 +33,17 @@ def runtime(name: str, *, load_seconds: float = 0, drains: bool = False) -> Obje
     }
 
 
-def staged_runtime(name: str, *, device: str, authority: str) -> Object:
-    """An echo engine on a device, that is ready where it sees staged weights and only there.
+def staged_runtime(name: str, *, device: str, weights: str, env: list[Object]) -> Object:
+    """An echo engine on a device, that is ready where it sees its weights and only there.
 
-    ``authority`` is the file with the certificate that downloads trust.
+    ``weights`` is a pattern for their file; ``env`` is what downloads need.
     """
     made = runtime(name)
     made["metadata"]["annotations"] = {}
     made["spec"]["accelerator"] = {"resourceName": device}
     made["spec"]["container"]["args"].append("--served-model-name=noctaya/echo")
-    made["spec"]["container"]["env"] = [{"name": "SSL_CERT_FILE", "value": authority}]
-    seen = {"exec": {"command": ["sh", "-c", "test -s /cache/oci/sha256-*/weights.bin"]}}
+    made["spec"]["container"]["env"] = env
+    seen = {"exec": {"command": ["sh", "-c", f"test -s {weights}"]}}
     made["spec"]["health"]["readiness"] = {**seen, "periodSeconds": 1}
     return made
 

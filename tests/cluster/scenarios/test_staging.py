@@ -1,18 +1,22 @@
 """Weights come from a registry while no accelerator is held, and the engine wakes from them."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.cluster import cluster as running
-from tests.cluster import errors, layout, registry
+from tests.cluster import errors, layout, noctaya, registry
 from tests.cluster.conftest import unfit
 from tests.cluster.scenarios import builders
 from tests.cluster.scenarios.conftest import Start
 from tests.cluster.scenarios.endpoint import Endpoint
+from tests.process.fetcher import localhub
 
 DEVICE = "rig.noctaya.io/accelerator"
+TOKEN = "rig-token"
+MODEL_BYTES = 2**20
 
 Stage = Callable[..., Endpoint]
 
@@ -20,60 +24,111 @@ Stage = Callable[..., Endpoint]
 @pytest.fixture(scope="module")
 def served(installed: running.Cluster) -> Iterator[registry.Served]:
     try:
-        yield registry.start(installed.instance, {"weights.bin": os.urandom(2**20)})
+        yield registry.start(installed.instance, {"weights.bin": os.urandom(MODEL_BYTES)})
     except errors.MachineUnfit as e:
         unfit(e)
     registry.stop(installed.instance)
 
 
 @pytest.fixture(scope="module")
-def stage(installed: running.Cluster, served: registry.Served, start: Start) -> Iterator[Stage]:
-    """Start services with a volume of their own. The node has one device."""
-    volumes = []
-    # The fetcher's image has no way to a private authority but its volume.
-    installed.apply(
-        builders.staged_runtime("staged", device=DEVICE, authority="/cache/authority.crt")
+def hub(installed: running.Cluster) -> Iterator[localhub.LocalHub]:
+    """A fake hub, beside the node, with one model that wants a token."""
+    with installed.inside():
+        made = localhub.LocalHub(layout.NODE_ADDRESS)
+    made.repos["noctaya/small"] = localhub.Repo(
+        files={"config.json": b"{}", "weights.bin": os.urandom(MODEL_BYTES)}, token=TOKEN
     )
+    with made:
+        yield made
+
+
+class Volumes:
+    """Volumes of one class each, for services that are started on them."""
+
+    def __init__(self, cluster: running.Cluster, authority: str) -> None:
+        self._cluster = cluster
+        self._authority = authority
+        self.made: list[str] = []
+
+    def add(self, storage_class: str, *, kilobytes: int = 0) -> None:
+        """A volume; one of so many kilobytes is a file system of its own."""
+        name = f"{storage_class}-{len(self.made)}"
+        self.made.append(name)
+        folder = self._cluster.instance.state / "volumes" / name
+        folder.mkdir(parents=True)
+        (folder / "authority.crt").write_text(self._authority)
+        inside = layout.STATE / "volumes" / name
+        if kilobytes:
+            full = inside.with_name(f"{name}-full")
+            (folder.parent / full.name).mkdir()
+            size = f"-osize={kilobytes}k"
+            self._cluster.run("mount", "-t", "tmpfs", size, "rig", full)
+            self._cluster.run("cp", inside / "authority.crt", full)
+            inside = full
+        self._cluster.apply(builders.volume(name, storage_class, str(inside), layout.NODE_NAME))
+
+    def remove(self) -> None:
+        for name in self.made:
+            self._cluster.kubectl("delete", "persistentvolume", name, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def volumes(installed: running.Cluster, served: registry.Served) -> Iterator[Volumes]:
+    made = Volumes(installed, served.authority)
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="module")
+def stage(installed: running.Cluster, volumes: Volumes, start: Start) -> Stage:
+    """Start services with a volume of their own. The node has one device."""
+    # The fetcher's image has no way to a private authority but its volume.
+    trust = {"name": "SSL_CERT_FILE", "value": "/cache/authority.crt"}
+    weights = "/cache/oci/sha256-*/weights.bin"
+    installed.apply(builders.staged_runtime("staged", device=DEVICE, weights=weights, env=[trust]))
     installed.accelerators(DEVICE, 1)
 
-    def begin(name: str, uri: str, *, credentials: bool = True) -> Endpoint:
-        volume = f"{name}-{os.urandom(2).hex()}"
-        volumes.append(volume)
-        folder = installed.instance.state / "volumes" / volume
-        folder.mkdir(parents=True)
-        (folder / "authority.crt").write_text(served.authority)
-        inside = str(layout.STATE / "volumes" / volume)
-        installed.apply(builders.volume(volume, volume, inside, layout.NODE_NAME))
-        source: builders.Object = {"uri": uri}
-        if credentials:
-            source["secretRef"] = {"name": "registry"}
-        endpoint = start(
-            name,
-            "staged",
-            source=source,
-            cache={"strategy": "NodeLocalPVC", "size": "1Gi", "storageClassName": volume},
-        )
-        installed.apply(_secret(endpoint.namespace, served.docker_config))
-        return endpoint
+    def begin(
+        name: str, source: builders.Object, runtime: str = "staged", *, kilobytes: int = 0
+    ) -> Endpoint:
+        storage_class = f"{name}-{os.urandom(2).hex()}"
+        volumes.add(storage_class, kilobytes=kilobytes)
+        cache = {
+            "strategy": "NodeLocalPVC",
+            "size": "1Gi",
+            "storageClassName": storage_class,
+            "prewarm": True,
+        }
+        return start(name, runtime, source=source, cache=cache)
 
-    yield begin
-    for volume in volumes:
-        installed.kubectl("delete", "persistentvolume", volume, "--wait=false")
-
-
-def _secret(namespace: str, docker_config: str) -> builders.Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"namespace": namespace, "name": "registry"},
-        "type": "kubernetes.io/dockerconfigjson",
-        "stringData": {".dockerconfigjson": docker_config},
-    }
+    return begin
 
 
 @pytest.fixture(scope="module")
 def staged(stage: Stage, served: registry.Served) -> Endpoint:
-    return stage("staged", served.model)
+    source = {"uri": served.model, "secretRef": {"name": "registry"}}
+    endpoint = stage("staged", source)
+    _add_secret(endpoint, "registry", {".dockerconfigjson": served.docker_config})
+    return endpoint
+
+
+def _add_secret(endpoint: Endpoint, name: str, content: dict[str, str]) -> None:
+    is_registrys = ".dockerconfigjson" in content
+    endpoint.cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"namespace": endpoint.namespace, "name": name},
+            "type": "kubernetes.io/dockerconfigjson" if is_registrys else "Opaque",
+            "stringData": content,
+        }
+    )
+
+
+def _delete(endpoint: Endpoint, kind: str, suffix: str) -> None:
+    endpoint.cluster.kubectl(
+        "delete", kind, f"{endpoint.name}-{suffix}", f"-n={endpoint.namespace}"
+    )
 
 
 def _job(endpoint: Endpoint) -> builders.Object:
@@ -106,7 +161,7 @@ def test_deleting_the_job_stages_again_and_stops_nothing(staged: Endpoint) -> No
     staged.wait_ready()
     before, since = _job(staged)["metadata"]["uid"], staged.cluster.audit.mark()
     pods = {pod["metadata"]["uid"] for pod in staged.pods()}
-    staged.cluster.kubectl("delete", "job", f"{staged.name}-prewarm", f"-n={staged.namespace}")
+    _delete(staged, "job", "prewarm")
     answers = []
 
     def staged_again() -> bool:
@@ -121,22 +176,88 @@ def test_deleting_the_job_stages_again_and_stops_nothing(staged: Endpoint) -> No
     assert not staged.deletions(since)
 
 
+def test_a_replaced_claim_starts_nothing_until_its_weights_are_staged(
+    staged: Endpoint, volumes: Volumes
+) -> None:
+    staged.wait_asleep()
+    claim = staged.cluster.get("persistentvolumeclaim", "staged-cache", staged.namespace)
+    assert claim is not None
+    volumes.add(claim["spec"]["storageClassName"])
+    since = staged.cluster.audit.mark()
+    # A Pod that ended keeps its claim as well; a cluster removes such Pods sooner or later.
+    (pod,) = staged.pods("prewarm")
+    staged.cluster.kubectl("delete", "pod", pod["metadata"]["name"], f"-n={staged.namespace}")
+    _delete(staged, "persistentvolumeclaim", "cache")
+    staged.wait_condition("Ready", "False", "CacheReplaced")
+
+    def paused() -> bool:
+        annotations: builders.Object = staged.scaled_object()["metadata"]["annotations"]
+        return "autoscaling.keda.sh/paused-scale-out" in annotations
+
+    staged.cluster.wait("KEDA is kept from starting a replica", paused)
+    held = staged.asking("Worth the wait")
+    staged.cluster.wait("the request is held", lambda: staged.queue()["demand"] == 1)
+    time.sleep(12)  # More than one look of KEDA's.
+    assert staged.replica_numbers(since) in ([], [0])
+    _delete(staged, "job", "prewarm")
+    answer = held.result()
+    assert answer.finished
+    assert "Worth the wait" in answer.text
+    assert not paused()
+
+
+def test_a_hub_that_wants_a_token_says_so_and_serves_who_has_it(
+    stage: Stage, hub: localhub.LocalHub, installed: running.Cluster
+) -> None:
+    token = {"secretKeyRef": {"name": "hub", "key": "token", "optional": True}}
+    weights = "/cache/hub/models--noctaya--small/snapshots/*/weights.bin"
+    env: list[builders.Object] = [
+        {"name": "HF_ENDPOINT", "value": hub.url},
+        {"name": "HF_TOKEN", "valueFrom": token},
+    ]
+    installed.apply(builders.staged_runtime("of-a-hub", device=DEVICE, weights=weights, env=env))
+    service = stage("of-a-hub", {"uri": "hf://noctaya/small@main"}, "of-a-hub")
+    service.wait_condition("Ready", "False", "PrewarmFailed")
+    assert "HF_TOKEN" in service.condition("Degraded")["message"]
+    _add_secret(service, "hub", {"token": TOKEN})
+    _delete(service, "job", "prewarm")
+    service.wait_armed()
+    assert service.replica_numbers() == [0]
+    assert "From the hub" in service.ask("From the hub").text
+
+
 @pytest.mark.parametrize(
-    ("name", "credentials", "words"),
+    ("name", "credentials", "kilobytes", "words"),
     [
-        ("absent", True, "not found"),
-        ("swapped", True, "mismatch"),
-        ("model", False, "unauthorized"),
+        ("absent", True, 0, "not found"),
+        ("swapped", True, 0, "mismatch"),
+        ("model", False, 0, "unauthorized"),
+        ("model", True, MODEL_BYTES // 2048, "no space"),
     ],
-    ids=["a digest that is not there", "bytes of another digest", "no credentials"],
+    ids=["a digest that is not there", "bytes of another digest", "no credentials", "no space"],
 )
 def test_weights_that_cannot_be_staged_show_the_reason(
-    stage: Stage, served: registry.Served, name: str, credentials: bool, words: str
+    stage: Stage,
+    served: registry.Served,
+    name: str,
+    credentials: bool,
+    kilobytes: int,
+    words: str,
 ) -> None:
-    failing = stage(f"no-{name}", getattr(served, name), credentials=credentials)
+    source: builders.Object = {"uri": getattr(served, name)}
+    if credentials:
+        source["secretRef"] = {"name": "registry"}
+    failing = stage("failing", source, kilobytes=kilobytes)
+    if credentials:
+        _add_secret(failing, "registry", {".dockerconfigjson": served.docker_config})
     failing.wait_condition("Ready", "False", "PrewarmFailed")
     message = failing.condition("Degraded")["message"]
     assert words in message
-    assert f"kubectl delete job {failing.name}-prewarm -n {failing.namespace}" in message
+    assert f"kubectl delete job failing-prewarm -n {failing.namespace}" in message
     assert failing.replica_numbers() == [0]
     assert failing.cluster.get("scaledobject", failing.name, failing.namespace) is None
+    # A world that stands still is not written to.
+    since = failing.cluster.audit.mark()
+    time.sleep(5)
+    ours = [e for e in failing.writes(since) if e.user == noctaya.METACONTROLLER]
+    assert ours == []

@@ -127,7 +127,7 @@ class Exchange:
 class LocalHub:
     """Both hubs on one port, their CDN on another; use as a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1") -> None:
         self.repos: dict[str, Repo] = {}
         self.seen: list[Seen] = []
         self.fault: Fault = lambda exchange: False
@@ -136,11 +136,12 @@ class LocalHub:
             [list[dict[str, typing.Any]]], list[dict[str, typing.Any]]
         ]
         self.listing = lambda entries: entries
-        self._api = _Server(self, _Handler)
-        self._cdn = _Server(self, _Handler)
-        self.url = f"http://127.0.0.1:{self._api.server_port}"
+        self._api = _Server(self, address, _Handler)
+        self._cdn = _Server(self, address, _Handler)
+        self.url = f"http://{address}:{self._api.server_port}"
         # Another name for loopback: clients that compare hosts and not ports see a change too.
-        self.cdn_url = f"http://localhost:{self._cdn.server_port}"
+        name = address.replace("127.0.0.1", "localhost")
+        self.cdn_url = f"http://{name}:{self._cdn.server_port}"
 
     def __enter__(self) -> typing.Self:
         for server in (self._api, self._cdn):
@@ -165,8 +166,8 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, hub: LocalHub, handler: type["_Handler"]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, hub: LocalHub, address: str, handler: type["_Handler"]) -> None:
+        super().__init__((address, 0), handler)
         self.hub = hub
 
     def handle_error(self, request: object, client_address: object) -> None:
