@@ -19,7 +19,8 @@ BLOCK_BYTES = 1024 * 1024
 
 # After how many bytes a file's pages are sent to the disk while the download goes on. The kernel
 # alone may wait until gigabytes are dirty, all of which the fsync at the end would then wait for.
-_FLUSH_BYTES = 64 * 1024 * 1024
+# Measured on ext4: at 64 MiB this cost a third more system time, at 256 MiB none that shows.
+_FLUSH_BYTES = 256 * 1024 * 1024
 
 
 class Part:
