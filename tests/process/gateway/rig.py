@@ -7,7 +7,7 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -62,7 +62,8 @@ def slices(*endpoints: Any) -> dict[str, Any]:
 class Gateway:
     """``async with Gateway(tmp_path, "--flag", "value") as gateway``.
 
-    ``readable``: whether it will come to know its replicas, without which it is not ready.
+    ``told``: its replicas from the start on. ``readable``: whether it will come to know its
+    replicas, without which it is not ready.
     """
 
     def __init__(
@@ -72,10 +73,12 @@ class Gateway:
         readable: bool = True,
         environment: dict[str, str] | None = None,
         stderr: Path | None = None,
+        told: Sequence[Any] = (),
     ) -> None:
         self.port, self.scaler_port = free_port(), free_port()
         self.folder = folder
         self._flags = flags
+        self._told = told
         self._probe = "/readyz" if readable else "/healthz"
         self._environment = environment or {}
         self._log = stderr or folder / f"gateway-{self.port}.log"
@@ -83,7 +86,7 @@ class Gateway:
         self._baseline: dict[str, float] = {}
 
     async def __aenter__(self) -> Self:
-        self.tell()
+        self.tell(*self._told)
         arguments = [
             *("-m", "gateway", "--namespace", "ns", "--service", "m"),
             *("--listen", f"127.0.0.1:{self.port}"),

@@ -32,9 +32,8 @@ async def two(tmp_path: Path) -> AsyncIterator[rig.Gateway]:
 
 @pytest.fixture
 async def scaler(tmp_path: Path, one: rig.Gateway, two: rig.Gateway) -> AsyncIterator[rig.Gateway]:
-    async with rig.Gateway(tmp_path, "--aggregate") as scaler:
-        scaler.tell(rig.endpoint(one.port, ready=True), rig.endpoint(two.port, ready=True))
-        await asyncio.sleep(0.4)
+    both = (rig.endpoint(one.port, ready=True), rig.endpoint(two.port, ready=True))
+    async with rig.Gateway(tmp_path, "--aggregate", told=both) as scaler:
         yield scaler
 
 
@@ -156,10 +155,9 @@ async def test_a_replaced_scaler_has_the_whole_state_as_soon_as_it_has_connected
         b.send(CHAT)
         await one.until(waiting=1)
         await two.until(waiting=1)
-        async with rig.Gateway(tmp_path, "--aggregate") as successor:
+        both = (rig.endpoint(one.port, ready=True), rig.endpoint(two.port, ready=True))
+        async with rig.Gateway(tmp_path, "--aggregate", told=both) as successor:
             scaler.process.kill()
-            successor.tell(rig.endpoint(one.port, ready=True), rig.endpoint(two.port, ready=True))
-            await asyncio.sleep(0.4)
             async with keda.calls(successor.scaler_port) as stub:
                 pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
                 assert await pushes.until(1, within=3) == [True]
@@ -171,17 +169,19 @@ async def test_a_member_that_cannot_be_reached_delays_the_first_answer_by_two_se
     tmp_path: Path, one: rig.Gateway
 ) -> None:
     """The others' demand must not wait for it for longer."""
-    async with rig.Gateway(tmp_path, "--aggregate") as scaler:
-        scaler.tell(rig.endpoint(one.port, ready=True), rig.endpoint(rig.free_port()))
-        await asyncio.sleep(0.4)
-        async with keda.calls(scaler.scaler_port) as stub, one.client() as client:
-            client.send(CHAT)
-            await one.until(waiting=1)
-            pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
-            began = time.monotonic()
-            assert await pushes.until(1) == [True]
-            assert 1.5 < time.monotonic() - began < 5
-            await pushes.cancel()
+    told = (rig.endpoint(one.port, ready=True), rig.endpoint(rig.free_port()))
+    async with (
+        rig.Gateway(tmp_path, "--aggregate", told=told) as scaler,
+        keda.calls(scaler.scaler_port) as stub,
+        one.client() as client,
+    ):
+        client.send(CHAT)
+        await one.until(waiting=1)
+        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
+        began = time.monotonic()
+        assert await pushes.until(1) == [True]
+        assert 1.5 < time.monotonic() - began < 5
+        await pushes.cancel()
 
 
 async def test_a_young_scaler_keeps_a_backend_that_its_members_see(

@@ -68,7 +68,7 @@ async def switches_protocols(to: stubs.Wire, _: stubs.Received) -> None:
 
 async def endless_head(to: stubs.Wire, received: stubs.Received) -> None:
     await to.write(b"HTTP/1.1 200 OK\r\n")
-    for _ in range(400):
+    for _ in range(700):
         await to.write(b"x-filler: " + b"x" * 1000 + b"\r\n")
 
 
@@ -379,7 +379,7 @@ async def test_a_slow_reader_holds_the_engine_back_and_costs_no_memory(
         nonlocal sent
         await to.write(stubs.STREAM_HEAD)
         event = b"data: " + b"x" * 60_000 + b"\n\n"
-        for _ in range(400):
+        for _ in range(700):
             await to.chunk(event)
             sent += len(event)
         await to.chunk(b"")
@@ -391,9 +391,9 @@ async def test_a_slow_reader_holds_the_engine_back_and_costs_no_memory(
         await asyncio.sleep(0.4)
         held = sent
         await asyncio.sleep(0.15)
-        assert sent == held < 12_000_000, "kernel buffers, and not much more"
+        assert sent == held < 24_000_000, "kernel buffers, and not much more"
         body, complete = await client.rest()
-        assert complete and len(body) == 400 * 60_008
+        assert complete and len(body) == 700 * 60_008
         client.writer.close()
     await gateway.settled()
 
