@@ -33,10 +33,14 @@ _PASSED_ON = (
 
 @dataclasses.dataclass(frozen=True)
 class Own:
-    """An image of the project: where its Dockerfile is, and what Pods call it."""
+    """An image of the project: the folder of its Dockerfile, and its name."""
 
     folder: str
-    reference: str
+    name: str
+
+    @property
+    def reference(self) -> str:
+        return f"docker.io/noctaya/{self.name}:{layout.VERSION}"
 
     @property
     def dockerfile(self) -> pathlib.Path:
@@ -44,10 +48,10 @@ class Own:
 
 
 OWN = (
-    Own("hooks", "docker.io/noctaya/hooks:dev"),
-    Own("gateway", "docker.io/noctaya/gateway:dev"),
-    Own("engine", "docker.io/noctaya/echo:dev"),
-    Own("fetcher", "docker.io/noctaya/fetcher:dev"),
+    Own("hooks", "hooks"),
+    Own("gateway", "gateway"),
+    Own("engine", "echo"),
+    Own("fetcher", "fetcher"),
 )
 
 

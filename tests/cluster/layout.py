@@ -8,8 +8,12 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+import tomllib
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+# The tag of the project's images, here as in the manifests that ship.
+VERSION = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
 
 # The state folder as seen from inside the rig's mount namespace.
 STATE = pathlib.PurePosixPath("/run/noctaya")

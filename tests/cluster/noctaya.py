@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 
-from tests.cluster import audit, programs
+from tests.cluster import audit, layout, programs
 from tests.cluster import cluster as running
 
 NAMESPACE = "noctaya-system"
@@ -40,7 +40,7 @@ def install(cluster: running.Cluster) -> None:
         "--timeout=30s",
     )
     installed = cluster.get("deployment", "noctaya-hooks", NAMESPACE) is not None
-    cluster.apply(_HERE / "install")
+    cluster.apply(layout.REPOSITORY / "manifests")
     if installed:
         # A rig that was kept: the image has the same name as before and may be another.
         cluster.kubectl("rollout", "restart", "deployment/noctaya-hooks", f"-n={NAMESPACE}")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tests.cluster import layout
+
 Object = dict[str, Any]
 
 API_VERSION = "serving.noctaya.io/v1alpha1"
@@ -16,7 +18,7 @@ def runtime(name: str, *, load_seconds: float = 0, drains: bool = False) -> Obje
     spec: Object = {
         "vendor": "nvidia",
         "container": {
-            "image": "noctaya/echo:dev",
+            "image": f"noctaya/echo:{layout.VERSION}",
             "args": ["--model={{ .Model.Path }}", f"--load-seconds={load_seconds:g}"],
             "port": {"name": "http", "containerPort": 8000},
         },

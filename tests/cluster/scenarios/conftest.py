@@ -20,7 +20,7 @@ def installed(cluster: running.Cluster) -> Iterator[running.Cluster]:
     noctaya.install(cluster)
     noctaya.start_metacontroller(cluster)
     cluster.apply(
-        builders.runtime("echo"),
+        builders.runtime("echo-quick"),
         builders.runtime("echo-slow", load_seconds=4),
         builders.runtime("echo-drains", drains=True),
     )
@@ -37,7 +37,7 @@ def start(installed: running.Cluster) -> Iterator[Start]:
     """
     namespaces = []
 
-    def begin(name: str, runtime: str = "echo", **spec: object) -> Endpoint:
+    def begin(name: str, runtime: str = "echo-quick", **spec: object) -> Endpoint:
         # A rig that was kept may still be busy with the namespaces of an earlier run.
         namespace = f"{name}-{os.urandom(2).hex()}"
         namespaces.append(namespace)

@@ -61,13 +61,14 @@ class Endpoint:
     cluster: running.Cluster
     namespace: str
     name: str
+    model: str = "noctaya/echo"
 
     # As a client
 
     def ask(self, words: str = "Good evening") -> Answer:
         """One streaming chat completion, to its end."""
         body = {
-            "model": "noctaya/echo",
+            "model": self.model,
             "stream": True,
             "messages": [{"role": "user", "content": words}],
         }

@@ -3,6 +3,8 @@
 import openai
 import pytest
 
+from tests.cluster import cluster as running
+from tests.cluster import layout
 from tests.cluster.scenarios.conftest import Start
 from tests.cluster.scenarios.endpoint import Endpoint
 
@@ -100,3 +102,17 @@ def test_every_cycle_is_like_the_first(plain: Endpoint) -> None:
     assert "Again" in cycles[0][1]
     assert cycles[1] == cycles[0]
     assert cycles[2] == cycles[0]
+
+
+def test_the_example_that_ships_answers_on_any_cluster(installed: running.Cluster) -> None:
+    example = layout.REPOSITORY / "manifests" / "examples" / "echo"
+    installed.apply(example)
+    try:
+        echo = Endpoint(installed, "default", "echo", model="echo")
+        echo.wait_armed()
+        assert echo.condition("ColdStartBudget")["status"] == "True"
+        answer = echo.ask("Good evening")
+        assert answer.finished
+        assert "Good evening" in answer.text
+    finally:
+        installed.kubectl("delete", f"--filename={example}", "--wait=false")
