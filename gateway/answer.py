@@ -7,6 +7,8 @@ events. aiohttp keeps parsing, limits, keep-alive and cancellation.
 
 import asyncio
 import json
+import socket
+import struct
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -17,6 +19,9 @@ from aiohttp.abc import AbstractStreamWriter
 from gateway import dialects
 from gateway.errors import ClientGone, Refusal
 from gateway.headers import Headers, find
+
+# On, for no second: the kernel drops what it still holds and sends RST instead of FIN.
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 _STREAM_HEADERS: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -93,7 +98,8 @@ class Answer:
         if length is None:
             # A stream with a length cannot take one more event.
             kind = find(headers, b"content-type") or b""
-            self._events = kind.lower().startswith(b"text/event-stream")
+            plain = find(headers, b"content-encoding") in (None, b"identity")
+            self._events = plain and kind.lower().startswith(b"text/event-stream")
         lines += (b"x-request-id: ", self._id, b"\r\n")
         if length is not None:
             lines.append(b"content-length: %d\r\n" % length)
@@ -173,19 +179,29 @@ class Answer:
         if self._pending:
             # A head that was not sent yet is not said yet.
             self._pending, self.status, self._chunked = b"", None, False
-        between_events = self._events and (not self._tail or dialects.at_boundary(self._tail))
         if not self.committed:
             self._refuse_with_status(error)
-        elif dialect is not None and between_events and self._body:
+        elif dialect is not None and self._events and self._body and not self.inside_event:
             self.write(dialects.error_event(dialect, error))
             self.finish()
         else:
             self.reset()
 
+    @property
+    def inside_event(self) -> bool:
+        """Whether the last byte of a stream of events was not the last one of an event."""
+        return self._events and bool(self._tail) and not dialects.at_boundary(self._tail)
+
     def reset(self) -> None:
+        """End so that nobody takes what was sent for a whole answer: to a client of HTTP/1.0, or
+        one that reads to the end, an ordinary close would say just that."""
         self.keep_alive = False
-        if self._transport is not None:
-            self._transport.abort()
+        if self._transport is None:
+            return
+        if not self._transport.is_closing():
+            connection = self._transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self._transport.abort()
 
     def response(self) -> web.StreamResponse:
         if not self.finished:

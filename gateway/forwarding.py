@@ -89,6 +89,9 @@ async def _answer(call: Call, exchange: upstream.Exchange, head: upstream.Head, 
     while not await exchange.finish(within=idle):
         await answer.drain(within=idle)
         exchange.resume()
+    if head.until_eof and answer.inside_event:
+        # Where the end of the connection is the end of the answer, any break looks like it.
+        raise UpstreamLost("closed", began=True)
     answer.finish()
 
 

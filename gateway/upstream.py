@@ -54,6 +54,11 @@ class Head:
     def has_body(self) -> bool:
         return self.status >= 200 and self.status not in (204, 304)
 
+    @property
+    def until_eof(self) -> bool:
+        """Whether nothing but the end of the connection tells the end of the body."""
+        return self.length is None and not self.chunked
+
 
 async def connect(
     address: Address, *, within: float = CONNECT_TIMEOUT, tls: ssl.SSLContext | None = None
@@ -310,8 +315,7 @@ class Exchange:
         if self._complete or self._error is not None:
             return
         head = self._head
-        until_eof = head is not None and head.length is None and not head.chunked
-        if until_eof:
+        if head is not None and head.until_eof:
             self._complete = True
             self._flush()
             self._wake()

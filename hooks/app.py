@@ -71,8 +71,12 @@ def _route(app: flask.Flask, path: str, settings: Settings, recorder: Recorder |
                 recorder.record(path, body, at=now)
             return _json(wire.dump(questions.answer(path, body, settings=settings, now=now)))
         except wire.RequestError as error:
-            log.warning("request refused", extra={"path": path, "reason": str(error)})
-            return _json({"error": str(error)}, status=400)
+            reason = str(error)
+        except RecursionError:
+            # Wherever it shows: the parser of JSON goes deeper than those who walk what it made.
+            reason = "the body is nested too deeply"
+        log.warning("request refused", extra={"path": path, "reason": reason})
+        return _json({"error": reason}, status=400)
 
     app.add_url_rule(path, path, view, methods=["POST"])
 
@@ -81,8 +85,6 @@ def _parse(body: bytes) -> Any:
     """The body's JSON. Raises RequestError, without the parser's words: these quote the body."""
     try:
         return json.loads(body, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise wire.RequestError("the body is nested too deeply") from None
     except ValueError:
         raise wire.RequestError("the body is not JSON") from None
 

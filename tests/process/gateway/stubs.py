@@ -16,10 +16,8 @@ from typing import Self
 CHUNK_1 = b'data: {"choices":[{"delta":{"content":"one"}}]}\n\n'
 CHUNK_2 = b'data: {"choices":[{"delta":{"content":"two"}}]}\n\n'
 DONE = b"data: [DONE]\n\n"
-STREAM_HEAD = (
-    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
-    b"transfer-encoding: chunked\r\n\r\n"
-)
+STREAM_TYPE = b"content-type: text/event-stream; charset=utf-8\r\n"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\n" + STREAM_TYPE + b"transfer-encoding: chunked\r\n\r\n"
 
 
 @dataclasses.dataclass

@@ -112,14 +112,20 @@ class Client:
         if headers.get("transfer-encoding") == "chunked":
             return await self.rest()
         length = headers.get("content-length")
+        return await self._plain(None if length is None else int(length))
+
+    async def _plain(self, length: int | None) -> tuple[bytes, bool]:
+        """Read by pieces, since a reset makes a reader forget what it had not handed out."""
+        body = b""
         try:
-            if length is None:
-                return await self.reader.read(), True
-            return await self.reader.readexactly(int(length)), True
-        except asyncio.IncompleteReadError as e:
-            return e.partial, False
+            while length is None or len(body) < length:
+                data = await self.reader.read(65536 if length is None else length - len(body))
+                if not data:
+                    return body, length is None
+                body += data
         except ConnectionError:
-            return b"", False
+            return body, False
+        return body, True
 
 
 async def once(port: int, data: bytes, *, within: float = 20) -> Response:

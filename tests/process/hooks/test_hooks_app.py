@@ -48,6 +48,16 @@ def test_what_is_no_request_is_refused_with_a_reason(server: Server, body: str) 
     assert answer.json()["error"]
 
 
+@pytest.mark.parametrize("depth", [300, 900, 5000])
+def test_nesting_without_end_is_refused_with_a_reason(server: Server, depth: int) -> None:
+    spec = "[" * depth + "]" * depth
+    parent = f'{{"metadata": {{"name": "m", "namespace": "ns"}}, "spec": {spec}}}'
+    body = f'{{"parent": {parent}, "children": {{}}, "related": {{}}}}'
+    answer = requests.post(f"{server.url}/llmservice/sync", data=body, timeout=30)
+    assert answer.status_code in (200, 400)
+    assert depth < 900 or answer.json() == {"error": "the body is nested too deeply"}
+
+
 def test_bodies_are_never_logged(server: Server) -> None:
     whole = golden.request("serving")
     whole["parent"]["spec"]["runtime"]["argsOverride"] = [SECRET, 5]
