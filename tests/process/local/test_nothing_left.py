@@ -1,6 +1,7 @@
 """However ``noctaya up`` ends, nothing that it started is left: no process and no file."""
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,6 +20,14 @@ def serving(up: Start, manifests: Manifests) -> Up:
     names = {process.name() for process in running.tree()}
     assert "sleep" in names
     return running
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _heard() -> Iterator[None]:
+    """Under nohup every child inherits SIGHUP as ignored, and noctaya leaves that as it is."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

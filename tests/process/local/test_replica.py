@@ -141,11 +141,12 @@ async def test_a_hurry_cuts_a_drain_short(book: processes.Keeper, tmp_path: Path
 async def test_what_ignores_the_signal_is_killed_after_its_grace_with_all_its_own(
     book: processes.Keeper, tmp_path: Path
 ) -> None:
-    script = "trap '' TERM; sleep 1000 & while true; do sleep 0.1; done"
+    own = ["sleep", f"1000.{os.getpid()}"]
+    script = f"trap '' TERM; {' '.join(own)} & while true; do sleep 0.1; done"
     async with running(book, tmp_path, ["sh", "-c", script], grace=2) as pod:
         await pod.until("started_at")
         await asyncio.sleep(0.5)
-        mine = [one for one in psutil.Process().children(recursive=True) if one.name() == "sleep"]
+        mine = [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == own]
         assert mine
         pod.replica.end()
         assert 1.5 < await pod.ends(within=10) < 6
