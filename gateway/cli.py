@@ -4,6 +4,7 @@ A flag given twice counts as its last occurrence, so that a caller can append ov
 """
 
 import argparse
+import itertools
 import json
 import math
 import sys
@@ -160,7 +161,10 @@ def _readiness(text: str) -> Readiness:
         readiness = Readiness(
             path=probe["path"], scheme=probe.get("scheme", "HTTP"), headers=headers
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        words = (readiness.path, readiness.scheme, *itertools.chain(*headers))
+        if not all(isinstance(word, str) for word in words):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         expected = '{"path":"/health","scheme":"HTTP","headers":[{"name":"..","value":".."}]}'
         raise argparse.ArgumentTypeError(f"{text!r} is not JSON like {expected}") from e
     if readiness.scheme not in ("HTTP", "HTTPS"):

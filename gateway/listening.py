@@ -13,7 +13,10 @@ def in_words(flag: str, at: Listen) -> Iterator[None]:
     """Raises OSError with a line for a person, whatever the block's own failure to listen said."""
     try:
         yield
-    except (OSError, RuntimeError) as e:
+    except socket.gaierror as e:
+        # Its numbers are not the kernel's.
+        raise OSError(f"{flag}: cannot listen on {at}: {e.strerror}") from None
+    except (OSError, RuntimeError, UnicodeError) as e:
         number = e.errno if isinstance(e, OSError) else None
         reason = os.strerror(number) if number else str(e)
         raise OSError(f"{flag}: cannot listen on {at}: {reason}") from None

@@ -43,7 +43,14 @@ class FileSource:
                 return
             items = json.loads(self._path.read_bytes())["items"]
             listed = replicas.parse(items, port_name=self._port_name)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as e:
             self._report(f"{self._path} is no EndpointSliceList that can be read: {e!r}")
             return
         self._seen = seen

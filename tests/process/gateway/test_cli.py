@@ -28,6 +28,10 @@ async def run(*flags: str) -> tuple[int, str]:
         pytest.param((*NAMED, "--replicas-from", "dns"), "file:PATH", id="source"),
         pytest.param((*NAMED, "--readiness", "{}"), "is not JSON like", id="readiness"),
         pytest.param((*NAMED, "--readiness", '{"path":"x"}'), "a leading /", id="readiness-path"),
+        pytest.param(
+            (*NAMED, "--readiness", '{"path":5}'), "is not JSON like", id="readiness-type"
+        ),
+        pytest.param((*NAMED, "--readiness", "[" * 5000), "is not JSON like", id="readiness-deep"),
         pytest.param((*NAMED, "--target", "nan"), "'nan' is not a number", id="target"),
         pytest.param((*NAMED, "--no-such-flag"), "--no-such-flag", id="unknown"),
     ],
@@ -47,3 +51,12 @@ async def test_a_port_in_use_is_one_line_and_exit_1(flag: str) -> None:
         code, stderr = await run(*NAMED, other, "127.0.0.1:0", flag, at)
     assert code == 1
     assert stderr == f"noctaya-gateway: {flag}: cannot listen on {at}: Address already in use\n"
+
+
+@pytest.mark.parametrize("host", ["a..b", "no-such-host.invalid"])
+async def test_a_host_that_cannot_be_listened_on_is_one_line_and_exit_1(host: str) -> None:
+    code, stderr = await run(*NAMED, "--scaler-listen", "127.0.0.1:0", "--listen", f"{host}:1")
+    assert code == 1
+    assert stderr.startswith(f"noctaya-gateway: --listen: cannot listen on {host}:1: ")
+    assert stderr.count("\n") == 1
+    assert "Unknown error" not in stderr
