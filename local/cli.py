@@ -13,11 +13,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = _parser().parse_args(argv)
     try:
         flags.run(flags)
-        sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has enough, as `head` does; what is still buffered must not be tried again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)  # As a shell counts it.
+        sys.exit(141)  # Whoever read has enough, as `head` does; as a shell counts it.
     except KeyboardInterrupt:
         sys.exit(130)  # Before anything was started; as a shell counts it.
     except Problem as e:

@@ -17,10 +17,15 @@ def parse(text: str) -> list[str]:
         words = json.loads(text)
     except json.JSONDecodeError as e:
         raise ValueError(f"not JSON ({e.msg} at character {e.pos}): {expected}") from e
+    except (RecursionError, ValueError) as e:
+        raise ValueError(f"not JSON that can be read ({e}): {expected}") from e
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ValueError(f"found {text!r}: {expected}")
     if not words or not words[0]:
         raise ValueError(f"names no program: {expected}")
+    for word in words:
+        if "\0" in word or any("\ud800" <= one <= "\udfff" for one in word):
+            raise ValueError(f"{word!r} holds a NUL or half a character, which no program can get")
     return words
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hooks import wire
-from local import comparing, documents, recordings
+from local import comparing, documents, printing, recordings
 from local.comparing import Difference
 from local.errors import Failure, Usage
 
@@ -28,20 +28,23 @@ def run(folder: Path) -> None:
     cases = find(folder)
     results = [check(case) for case in cases]
     for result in results:
-        print("\n".join(told(result)))
+        printing.say("\n".join(told(result)))
     failed = sum(bool(result.differences) for result in results)
     if failed:
         raise Failure(f"{folder}: {failed} of {len(results)} answers are not the expected ones")
-    print(f"{len(results)} answers are the expected ones")
+    printing.say(f"{len(results)} answers are the expected ones")
 
 
 def find(folder: Path) -> list[Path]:
     """The fixtures: ``folder`` itself, or the folders in it. Raises Usage."""
-    if not folder.is_dir():
-        raise Usage(f"{folder}: no such folder")
-    if (folder / REQUEST).is_file():
-        return [folder]
-    cases = sorted(file.parent for file in folder.glob(f"*/{REQUEST}"))
+    try:
+        if not folder.is_dir():
+            raise Usage(f"{folder}: no such folder")
+        if (folder / REQUEST).is_file():
+            return [folder]
+        cases = sorted(file.parent for file in folder.glob(f"*/{REQUEST}"))
+    except OSError as e:
+        raise Usage(f"{folder}: cannot be read: {e.strerror}") from e
     if not cases:
         raise Usage(f"{folder}: holds no {REQUEST}, nor does a folder in it")
     return cases

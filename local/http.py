@@ -32,6 +32,13 @@ async def get(
     return _status(head), body
 
 
+async def connect(port: int, *, seconds: float) -> None:
+    """OSError where nobody listens, TimeoutError where it takes ``seconds``."""
+    async with asyncio.timeout(seconds):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+
+
 async def _rest(reader: asyncio.StreamReader) -> bytes:
     """All up to the end; the server closes, since HTTP/1.0 keeps nothing alive."""
     parts = []

@@ -47,6 +47,9 @@ class Task:
     port: int | None
     """None: a free one is found at each start."""
     probe: Probe
+    own_port: int | None = None
+    """A port that the program listens on after ``port``, which nobody else can know: while it does
+    not, whoever answers on ``port`` is somebody else."""
     drain: drain.Drain
     grace_seconds: float
     """From the end of readiness to SIGKILL, drain included."""
@@ -98,13 +101,13 @@ class Replica:
 
     async def _once(self) -> tuple[int, str]:
         """One process from its start to its end, whoever ends it: its exit code and last words."""
-        self.port = self._task.port or _free_port()
-        program = self._task.program(self.port)
         try:
+            self.port = self._task.port or _free_port()
+            program = self._task.program(self.port)
             child = await processes.start(program, self._task.log, self._book)
-        except OSError as e:
-            # What a shell answers for a command that cannot be run.
-            return 127, f"{e.filename}: {e.strerror}"
+        except Exception as e:  # noqa: BLE001  Whatever it is: this start failed, not the runner.
+            said = f"{e.filename}: {e.strerror}" if isinstance(e, OSError) else str(e)
+            return 127, said  # What a shell answers for a command that cannot be run.
         self._see(started_at=_now())
         async with (
             concurrently.running(self._probe_readiness()),
@@ -148,6 +151,8 @@ class Replica:
 
     async def _answers(self, probe: Probe) -> bool:
         try:
+            if self._task.own_port is not None:
+                await http.connect(self._task.own_port, seconds=probe.timeout_seconds)
             status, _ = await http.get(
                 self.port,
                 probe.path,

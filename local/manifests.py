@@ -83,7 +83,7 @@ def _problems(document: Document) -> list[str]:
     if not isinstance(obj, dict):
         return [f"{document.place()}: not a Kubernetes object: expected fields like apiVersion"]
     kind = obj.get("kind")
-    if kind not in SPECS:
+    if not isinstance(kind, str) or kind not in SPECS:
         hint = parse.nearest(str(kind), list(SPECS))
         expected = f"expected {SERVICE} or {RUNTIME}{hint}"
         return [f"{document.place('kind')}: unknown kind {kind!r}: {expected}"]
@@ -111,6 +111,12 @@ def _metadata_problems(document: Document) -> list[str]:
                 f"{document.place('metadata.name')}: {name!r}: lower-case letters, digits and "
                 f"dashes only, a letter first, no dash last, at most {llmservice.NAME_MOST}"
             )
+    namespace = objects.dig(metadata, "namespace")
+    if namespace not in (None, "") and not _is_label(namespace):
+        problems.append(
+            f"{document.place('metadata.namespace')}: found {namespace!r}, expected lower-case "
+            "letters, digits and dashes only, no dash first or last, at most 63"
+        )
     for field in ("labels", "annotations"):
         entries = objects.dig(metadata, field)
         if entries is None:
@@ -119,6 +125,12 @@ def _metadata_problems(document: Document) -> list[str]:
             place = document.place(f"metadata.{field}")
             problems.append(f"{place}: expected text values only: quote numbers, true and false")
     return problems
+
+
+def _is_label(value: object) -> bool:
+    """Whether it is a DNS label: what an API server takes for the name of a namespace."""
+    fits = isinstance(value, str) and re.fullmatch("[a-z0-9]([a-z0-9-]*[a-z0-9])?", value)
+    return bool(fits) and len(str(value)) <= 63
 
 
 def _spec_problems(document: Document, model: type[Any]) -> list[str]:

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from local import keeper
 
+# Characters of a program's last line that are shown: a few lines of a terminal.
+MOST_WORDS = 400
+
 # After SIGKILL only the kernel stands between a process and its end.
 KILL_SECONDS = 5.0
 
@@ -112,11 +115,13 @@ async def start(program: Program, log: Path, book: Keeper) -> Child:
 
 
 def last_words(log: Path, *, limit: int = 4096) -> str:
-    """The last line that is not empty, of what a program wrote."""
+    """The last line that is not empty, of what a program wrote; safe to show on a terminal."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
-            lines = file.read().decode(errors="replace").split("\n")
+            lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in words)
+    return shown if len(shown) <= MOST_WORDS else f"{shown[:MOST_WORDS]}..."

@@ -11,7 +11,7 @@ from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice.names import ServiceName
 from hooks.settings import Settings
-from local import manifests, metacontroller, prepare, recordings
+from local import manifests, metacontroller, prepare, printing, recordings
 from local.documents import Document
 from local.errors import Usage
 from local.manifests import Manifests
@@ -29,7 +29,7 @@ def run(paths: Sequence[Path], environment: Mapping[str, str]) -> None:
     chosen = _settings(environment)
     known = manifests.load(paths)
     rendered = [obj for service in known.services for obj in children(service, known, chosen)]
-    print("---\n".join(recordings.to_yaml(obj) for obj in rendered), end="")
+    printing.say("---\n".join(recordings.to_yaml(obj) for obj in rendered), end="")
 
 
 def children(service: Document, known: Manifests, chosen: Settings) -> Iterator[Object]:

@@ -13,7 +13,7 @@ from hooks.llmservice import sync as llmservice
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import Plan, Unresolved
 from hooks.llmservice.resolve import read_spec
-from local import recordings
+from local import printing, recordings
 from local.errors import Failure
 from local.recordings import Recording
 
@@ -30,8 +30,9 @@ def run(file: Path) -> None:
     except wire.RequestError as e:
         raise Failure(f"{file}: refused with 400: {e}") from e
     for reason in reasons:
-        print("#", *reason.split())  # On one line: what follows a line break is no comment.
-    print(recordings.to_yaml(answer), end="")
+        # On one line: what follows a line break is no comment.
+        printing.say(" ".join(["#", *reason.split()]))
+    printing.say(recordings.to_yaml(answer), end="")
 
 
 def explained(asked: Recording, answer: Object) -> Iterator[str]:

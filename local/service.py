@@ -25,10 +25,12 @@ from local import (
     metacontroller,
     plan,
     pods,
+    ports,
     processes,
     report,
     slices,
 )
+from local.errors import Failure
 from local.prepare import Prepared
 
 # How often the gateway is asked what waits and runs, to show it.
@@ -60,16 +62,18 @@ class Service:
     def __init__(
         self,
         prepared: Prepared,
-        ports: Ports,
+        pair: Ports,
         machine: Machine,
         tell: Callable[["Service", report.Snapshot], None],
     ) -> None:
         self.prepared = prepared
-        self.endpoint = f"http://{slices.ADDRESS}:{ports.http}/v1"
+        self.endpoint = f"http://{slices.ADDRESS}:{pair.http}/v1"
         self.failure = ""
         """How its engine ended before it had answered once in this run; empty: it did not."""
-        self._ports = ports
-        self._scaler_address = f"{slices.ADDRESS}:{ports.scaler}"
+        self.fatal = ""
+        """Why there is no endpoint; empty: nothing is known against it."""
+        self._ports = pair
+        self._scaler_address = f"{slices.ADDRESS}:{pair.scaler}"
         self._machine = machine
         self._tell = tell
         self._changed = asyncio.Event()
@@ -162,22 +166,21 @@ class Service:
 
     def _publish(self) -> None:
         """Tell the gateway at once where engines run; it asks starting ones itself."""
-        slices.write(
-            self._slices_file,
-            slices.slice_list(
-                [
-                    slices.Endpoint(
-                        pod=replica.seen.pod, port=replica.port, state=_state(replica.seen)
-                    )
-                    for replica in self._backend.all
-                    # The port of one that does not run may be somebody else's by now.
-                    if replica.seen.started_at is not None
-                ],
-                namespace=objects.text(self._world.parent, "metadata", "namespace"),
-                service=self.prepared.backend,
-                port_name=self.prepared.port_name,
-            ),
+        listed = slices.slice_list(
+            [
+                slices.Endpoint(pod=replica.seen.pod, port=replica.port, state=_state(replica.seen))
+                for replica in self._backend.all
+                # The port of one that does not run may be somebody else's by now.
+                if replica.seen.started_at is not None
+            ],
+            namespace=objects.text(self._world.parent, "metadata", "namespace"),
+            service=self.prepared.backend,
+            port_name=self.prepared.port_name,
         )
+        try:
+            slices.write(self._slices_file, listed)
+        except Failure as e:
+            self.fatal = self.fatal or str(e)
 
     def _notice_failure(self) -> None:
         for replica in self._backend.all:
@@ -189,6 +192,13 @@ class Service:
                     f"{self.prepared.command_place}: the engine of {self.prepared.key} exited "
                     f"with code {ended.code} after {lasted:.1f} s and never answered; --log-dir "
                     f"DIR keeps its log, which ends: {ended.last_words or '(empty)'}"
+                )
+        for front in self._gateway.all:
+            ended = front.seen.last_exit
+            if ended is not None and not front.answered and not self.fatal:
+                self.fatal = ports.refusal(self._ports.http) or (
+                    f"the gateway of {self.prepared.key} exited with code {ended.code} and never "
+                    f"answered; its log ends: {ended.last_words or '(empty)'}"
                 )
 
     # What runs.
@@ -217,6 +227,7 @@ class Service:
             ),
             log=self._logs["gateway"],
             port=self._ports.http,
+            own_port=self._ports.scaler,
             probe=self.prepared.gateway_probe,
             drain=drain.NONE,
             grace_seconds=plan.grace_seconds(gateway),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
+from local.errors import Failure
+
 # A process has no Pod address of its own; its port tells it from the others.
 ADDRESS = "127.0.0.1"
 
@@ -47,10 +49,16 @@ def slice_list(
 
 
 def write(path: Path, value: dict[str, Any]) -> None:
-    """Replace ``path`` by rename: a reader sees the old list or the new, never half of one."""
+    """Replace ``path`` by rename: a reader sees the old list or the new, never half of one.
+
+    Raises Failure where the folder takes no file.
+    """
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(value))
-    os.replace(fresh, path)
+    try:
+        fresh.write_text(json.dumps(value))
+        os.replace(fresh, path)
+    except OSError as e:
+        raise Failure(f"{path.parent}: cannot be written: {e.strerror}; is the disk full?") from e
 
 
 def _entry(endpoint: Endpoint, namespace: str) -> dict[str, Any]:

@@ -4,17 +4,16 @@ import asyncio
 import contextlib
 import datetime
 import os
+import shutil
 import signal
-import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hooks.settings import Paths, Settings
-from local import manifests, plan, prepare, processes, report
-from local.errors import Failure
+from local import manifests, plan, ports, prepare, printing, processes, report
+from local.errors import Failure, Problem
 from local.service import Machine, Ports, Service
-from local.slices import ADDRESS
 
 # Only its name stands in the rendered Deployment; nothing is pulled.
 GATEWAY_IMAGE = "noctaya/gateway"
@@ -31,9 +30,9 @@ def up(paths: Sequence[Path], *, port: int, as_json: bool, logs: Path | None) ->
             )
             for document in known.services
         ]
-        ports = _ports(port, len(prepared))
+        pairs = _ports(port, len(prepared))
         run = Run(machine, as_json=as_json)
-        asyncio.run(run.live(prepared, ports))
+        asyncio.run(run.live(prepared, pairs))
 
 
 class Run:
@@ -45,10 +44,12 @@ class Run:
         self._told: dict[str, report.Snapshot] = {}
         self._introduced: set[str] = set()
         self._services: list[Service] = []
+        self._unsaid: Problem | None = None
+        """Why what there was to say could not be printed."""
         self._over = asyncio.Event()
 
-    async def live(self, prepared: Sequence[prepare.Prepared], ports: Sequence[Ports]) -> None:
-        """Raises Failure where no service is left that can be served."""
+    async def live(self, prepared: Sequence[prepare.Prepared], pairs: Sequence[Ports]) -> None:
+        """Raises Failure where no service is left that can be served, or one has no endpoint."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # What was ignored stays so: nohup means it.
@@ -56,7 +57,7 @@ class Run:
                 loop.add_signal_handler(number, self._signalled, number)
         self._services = [
             Service(one, pair, self._machine, self._tell)
-            for one, pair in zip(prepared, ports, strict=True)
+            for one, pair in zip(prepared, pairs, strict=True)
         ]
         running = [asyncio.create_task(service.run()) for service in self._services]
         over = asyncio.create_task(self._over.wait())
@@ -71,6 +72,11 @@ class Run:
         for outcome in ended:
             if isinstance(outcome, Exception):
                 raise outcome
+        fatal = [service.fatal for service in self._services if service.fatal]
+        if self._unsaid is not None:
+            raise self._unsaid
+        if fatal:
+            raise Failure(*fatal)
         failures = [service.failure for service in self._services]
         if all(failures):
             raise Failure(*failures)
@@ -96,12 +102,15 @@ class Run:
             self._introduced.add(key)
             model = service.prepared.served_model
             self._print(report.introduction(service.endpoint, model, self._machine.logs))
-        if all(each.failure for each in self._services):
+        if all(e.failure for e in self._services) or any(e.fatal for e in self._services):
             self._over.set()
 
     def _print(self, text: str) -> None:
         try:
-            print(text, flush=True)
+            printing.say(text)
+        except Failure as e:
+            self._unsaid = e
+            self._over.set()
         except BrokenPipeError:
             self._over.set()  # Nobody reads any more: whoever wanted this is gone.
 
@@ -109,13 +118,16 @@ class Run:
 @contextlib.contextmanager
 def _machine(logs: Path | None) -> Iterator[Machine]:
     """A folder for the run and the keeper that removes it, however the run ends."""
-    state = Path(tempfile.mkdtemp(prefix="noctaya-"))
+    try:
+        state = Path(tempfile.mkdtemp(prefix="noctaya-"))
+    except OSError as e:
+        raise Failure(f"no folder for temporary files, see TMPDIR: {e.strerror}") from e
     book = processes.Keeper(state)
     scratch = state / "scratch"
-    scratch.mkdir()
     try:
+        _make_folder(scratch, "")
         if logs is not None:
-            _make_folder(logs)
+            _make_folder(logs, "--log-dir ")
         yield Machine(
             environ=plan.environment(os.environ),
             logs=logs or state,
@@ -125,6 +137,7 @@ def _machine(logs: Path | None) -> Iterator[Machine]:
         )
     finally:
         book.close()
+        shutil.rmtree(state, ignore_errors=True)  # There only where the keeper was killed.
 
 
 def _paths(environ: Mapping[str, str], scratch: Path) -> Paths:
@@ -133,32 +146,17 @@ def _paths(environ: Mapping[str, str], scratch: Path) -> Paths:
     return Paths(cache=str(Path(cache) / "noctaya"), scratch=str(scratch))
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Path, flag: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise Failure(f"--log-dir {folder}: cannot be made: {e.strerror}") from e
+        raise Failure(f"{flag}{folder}: cannot be made: {e.strerror}") from e
 
 
 def _ports(first: int, count: int) -> list[Ports]:
     """One in a row for each endpoint, and any free one for each scaler."""
     with contextlib.ExitStack() as held:
         return [
-            Ports(http=_take(held, port), scaler=_take(held, 0))
+            Ports(http=ports.take(held, port), scaler=ports.take(held, 0))
             for port in range(first, first + count)
         ]
-
-
-def _take(held: contextlib.ExitStack, port: int) -> int:
-    """A port that is free now, kept until the others are found; 0: any. Raises Failure."""
-    sock = held.enter_context(socket.socket())
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((ADDRESS, port))
-    except (OSError, OverflowError) as e:
-        reason = e.strerror if isinstance(e, OSError) else "no such port"
-        raise Failure(
-            f"--port: cannot listen on {ADDRESS}:{port}: {reason}; choose another with --port"
-        ) from e
-    taken: int = sock.getsockname()[1]
-    return taken

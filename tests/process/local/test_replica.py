@@ -179,6 +179,18 @@ async def test_a_program_that_is_not_there_counts_as_an_exit(
         assert ended.last_words == "no-such-program: No such file or directory"
 
 
+@pytest.mark.parametrize("word", ["a\0b", "\ud800"])
+async def test_a_start_that_fails_in_any_way_counts_as_an_exit(
+    book: processes.Keeper, tmp_path: Path, word: str
+) -> None:
+    async with running(book, tmp_path, [*ENGINE, word]) as pod:
+        await pod.until("last_exit")
+        assert pod.replica.seen.last_exit is not None
+        assert pod.replica.seen.last_exit.code == 127
+        assert pod.replica.seen.last_exit.last_words != ""
+        assert not pod.living.done()
+
+
 async def test_a_frozen_replica_is_unready_until_it_answers_again(
     book: processes.Keeper, tmp_path: Path
 ) -> None:

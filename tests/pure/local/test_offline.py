@@ -287,3 +287,21 @@ def test_a_mistake_is_named_with_its_place_as_by_up(
     call = Call("render", tmp_path, capsys=capsys)
     assert (call.code, call.out) == (2, "")
     assert re.search(sentence, call.err)
+
+
+def test_a_path_that_is_too_long_is_a_mistake_of_the_call(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call = Call("test", pathlib.Path("a" * 5000), capsys=capsys)
+    assert (call.code, call.out) == (2, "")
+    assert call.err.endswith("cannot be read: File name too long\n")
+
+
+def test_an_expected_answer_that_json_cannot_say_is_a_mistake(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "request.json").write_text("{}")
+    (tmp_path / "expected.yaml").write_text("a: !!set {b}\n")
+    call = Call("test", tmp_path, capsys=capsys)
+    assert (call.code, call.out) == (2, "")
+    assert f"{tmp_path}/expected.yaml:1: not YAML: " in call.err

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from local import slices
+from local.errors import Failure
 from local.slices import Endpoint, State
 
 
@@ -41,3 +42,8 @@ def test_a_list_is_replaced_whole_and_leaves_no_other_file(tmp_path: Path) -> No
         slices.write(file, {"number": number})
         assert json.loads(file.read_text()) == {"number": number}
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_folder_that_takes_no_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match=f"^{tmp_path}/gone: cannot be written: No such file"):
+        slices.write(tmp_path / "gone" / "list.json", {})
