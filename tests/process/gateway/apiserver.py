@@ -35,6 +35,7 @@ class ApiServer:
         self.watches = 0
         self._version = 1
         self._slices: dict[str, dict[str, Any]] = {}
+        self._changes: list[tuple[int, dict[str, Any]]] = []
         self._watchers: set[asyncio.Queue[dict[str, Any] | None]] = set()
         self._runner: web.AppRunner | None = None
         self._certificate(folder)
@@ -102,9 +103,14 @@ class ApiServer:
 
     def _publish(self, kind: str, thing: dict[str, Any]) -> None:
         self._version += 1
-        if not self.deaf:
-            for watcher in self._watchers:
-                watcher.put_nowait({"type": kind, "object": thing})
+        if self.deaf:
+            return
+        if kind not in ("BOOKMARK", "ERROR"):
+            metadata = thing["metadata"] | {"resourceVersion": str(self._version)}
+            thing = thing | {"metadata": metadata}
+            self._changes.append((self._version, {"type": kind, "object": thing}))
+        for watcher in self._watchers:
+            watcher.put_nowait({"type": kind, "object": thing})
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         await self.answering.wait()
@@ -121,9 +127,14 @@ class ApiServer:
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         assert request.query["allowWatchBookmarks"] == "true"
-        assert int(request.query["resourceVersion"]) <= self._version
+        since = int(request.query["resourceVersion"])
+        assert since <= self._version
         self.watches += 1
         events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        # What happened between the list and the watch is told first.
+        for version, change in self._changes:
+            if version > since:
+                events.put_nowait(change)
         self._watchers.add(events)
         response = web.StreamResponse(headers={"content-type": "application/json"})
         try:
