@@ -62,7 +62,6 @@ class EndpointSliceSource:
         self._path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
         self._selector = f"kubernetes.io/service-name={backend_service}"
         self._events = 0
-        self._trusted: tuple[int, ssl.SSLContext] | None = None
         self._slices: dict[str, dict[str, Any]] = {}
         self._trouble: str | None = "the API server has not answered yet"
         self.known = asyncio.Event()

@@ -45,8 +45,6 @@ GATEWAY_CLUSTER_ROLE = "noctaya-gateway"
 
 DEPLOYMENTS = GroupKey("Deployment.apps/v1")
 SERVICES = GroupKey("Service.v1")
-SERVICE_ACCOUNTS = GroupKey("ServiceAccount.v1")
-ROLE_BINDINGS = GroupKey("RoleBinding.rbac.authorization.k8s.io/v1")
 CLAIMS = GroupKey("PersistentVolumeClaim.v1")
 JOBS = GroupKey("Job.batch/v1")
 PODS = GroupKey("Pod.v1")

@@ -211,10 +211,6 @@ class Cluster:
 
         self.wait(f"the node can give {count} {resource}", allocatable, seconds=30)
 
-    def load_image(self, reference: str, archive: pathlib.Path) -> None:
-        """Bring an OCI archive to the node, under the name that Pods use."""
-        node.load(self.instance, reference, archive)
-
     def load_own_images(self, say: rig.Say = lambda _: None) -> None:
         rig.load_own_images(self.instance, say)
 

@@ -106,15 +106,20 @@ def test_a_volume_that_fails_at_any_step_is_reported_and_never_half_visible(
         shutil.rmtree(cache)
 
 
-def test_a_killed_run_resumes_in_the_middle_of_a_file_and_fetches_only_the_rest(
-    hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
-) -> None:
+def kill_half_way(hub: localhub.LocalHub, cache: pathlib.Path) -> None:
+    """Kill a run when two megabytes of its weights are on the volume."""
     half = stalled(hub, after=2_000_000)
     process = rig.start("stage", "hf://org/m", f"--cache={cache}", environ=hub.environ())
     wait_for_bytes(cache, 2_000_000)
     process.kill()
     process.communicate()
     half.release()
+
+
+def test_a_killed_run_resumes_in_the_middle_of_a_file_and_fetches_only_the_rest(
+    hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
+) -> None:
+    kill_half_way(hub, cache)
     hub.seen.clear()
     check_next_run(hub, cache, model)
     (seen,) = hub.asked("cdn")
@@ -125,12 +130,7 @@ def test_a_killed_run_resumes_in_the_middle_of_a_file_and_fetches_only_the_rest(
 def test_leftovers_that_were_damaged_are_noticed_and_fetched_anew(
     hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
 ) -> None:
-    half = stalled(hub, after=2_000_000)
-    process = rig.start("stage", "hf://org/m", f"--cache={cache}", environ=hub.environ())
-    wait_for_bytes(cache, 2_000_000)
-    process.kill()
-    process.communicate()
-    half.release()
+    kill_half_way(hub, cache)
     (leftover,) = cache.glob(".partial-*/files")
     # A node's crash can leave a file with its length and without its bytes.
     file = leftover / "a/w.safetensors"
@@ -147,12 +147,7 @@ def test_leftovers_that_were_damaged_are_noticed_and_fetched_anew(
 def test_a_leftover_longer_than_the_file_is_dropped(
     hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
 ) -> None:
-    half = stalled(hub, after=2_000_000)
-    process = rig.start("stage", "hf://org/m", f"--cache={cache}", environ=hub.environ())
-    wait_for_bytes(cache, 2_000_000)
-    process.kill()
-    process.communicate()
-    half.release()
+    kill_half_way(hub, cache)
     (leftover,) = cache.glob(".partial-*/files")
     (leftover / "a/w.safetensors").write_bytes(bytes(4_000_000))
     check_next_run(hub, cache, model)
