@@ -6,6 +6,7 @@ they were. Bodies are never logged, since they hold what users wrote into enviro
 """
 
 import datetime
+import http
 import json
 import logging
 import os
@@ -14,8 +15,9 @@ from typing import Any
 
 import flask
 
-from hooks import questions, recording, wire
+from hooks import authorization, questions, recording, wire
 from hooks import settings as settings_module
+from hooks.authorization import Authorization
 from hooks.k8s import objects
 from hooks.recording import Recorder
 from hooks.settings import Settings
@@ -26,16 +28,21 @@ log = logging.getLogger("noctaya.hooks")
 # start worker after worker.
 _CANNOT_LOAD = 4
 
+_PROBES = ("/healthz", "/readyz")
+
 
 def create_app(settings: Settings | None = None) -> flask.Flask:
     """The WSGI application. Where the environment is not usable it says why and exits."""
     chosen = settings or _settings()
     recorder = _recorder(chosen)
     app = flask.Flask("noctaya-hooks", static_folder=None)
+    required = authorization.from_environment(os.environ)
+    if required is not None:
+        _ask_for_token(app, required)
     for path in questions.ANSWERS:
         _route(app, path, chosen, recorder)
-    app.add_url_rule("/healthz", "healthz", _healthy)
-    app.add_url_rule("/readyz", "readyz", _healthy)
+    for path in _PROBES:
+        app.add_url_rule(path, path, _healthy)
     return app
 
 
@@ -57,6 +64,24 @@ def _recorder(settings: Settings) -> Recorder | None:
         raise SystemExit(_CANNOT_LOAD) from None
 
 
+def _ask_for_token(app: flask.Flask, required: Authorization) -> None:
+    """Before anything is answered, unknown paths included; the kubelet's probes show no token."""
+
+    def refuse() -> flask.Response | None:
+        if flask.request.path in _PROBES:
+            return None
+        refusal = required.refusal(flask.request.headers.get("Authorization"))
+        if refusal is None:
+            return None
+        log.warning("%r refused: %s", flask.request.path, refusal.reason)
+        answer = _json({"error": refusal.reason}, status=refusal.status)
+        if refusal.status == http.HTTPStatus.UNAUTHORIZED:
+            answer.headers["WWW-Authenticate"] = "Bearer"
+        return answer
+
+    app.before_request(refuse)
+
+
 def _healthy() -> flask.Response:
     """Stateless: whoever answers is ready."""
     return _json({"status": "ok"})
@@ -75,7 +100,7 @@ def _route(app: flask.Flask, path: str, settings: Settings, recorder: Recorder |
         except RecursionError:
             # Wherever it shows: the parser of JSON goes deeper than those who walk what it made.
             reason = "the body is nested too deeply"
-        log.warning("request refused", extra={"path": path, "reason": reason})
+        log.warning("%r refused: %s", path, reason)
         return _json({"error": reason}, status=400)
 
     app.add_url_rule(path, path, view, methods=["POST"])

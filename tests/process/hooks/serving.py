@@ -32,11 +32,14 @@ def options() -> list[str]:
     return [word for word in words[1:] if word.startswith("--") and "--bind" not in word]
 
 
-def start(port: int, log: pathlib.Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def start(
+    port: int, log: pathlib.Path, environment: dict[str, str], *arguments: str
+) -> subprocess.Popen[bytes]:
+    """``arguments`` are those of the container, after the image's entry point."""
     command = [sys.executable, "-m", "gunicorn", f"--bind=127.0.0.1:{port}", *options()]
     with log.open("wb") as output:
         return subprocess.Popen(
-            [*command, "hooks.app:create_app()"],
+            [*command, "hooks.app:create_app()", *arguments],
             cwd=ROOT,
             env={"PATH": os.environ["PATH"]} | environment,
             stdout=output,
@@ -51,11 +54,14 @@ def free_port() -> int:
         return port
 
 
-def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: pathlib.Path) -> None:
+def wait_until_ready(
+    url: str, process: subprocess.Popen[bytes], log: pathlib.Path, *, verify: str | bool = True
+) -> None:
+    """``verify`` is the file of the authority that signed the server's certificate."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            if requests.get(f"{url}/readyz", timeout=5).status_code == 200:
+            if requests.get(f"{url}/readyz", timeout=5, verify=verify).status_code == 200:
                 return
         except requests.ConnectionError:
             time.sleep(0.05)
