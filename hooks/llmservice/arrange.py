@@ -3,7 +3,7 @@
 - A spec that does not resolve gives back every child as it was last applied.
 - Nobody lowers the backend's replicas but KEDA, once the number was handed over.
 - No replica starts, and none changes, before the weights that it needs are staged.
-- A claim stays as long as its service does, whatever the spec says.
+- A claim and its Job stay as long as their service does, whatever the spec says.
 - A name that is held by an object which is not ours is left alone.
 """
 
@@ -15,9 +15,9 @@ from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import memory, names, render, weights
 from hooks.llmservice.names import ServiceName
-from hooks.llmservice.plan import Plan, Staging, Unresolved
+from hooks.llmservice.plan import CacheClaim, Plan, Staging, Unresolved
 from hooks.llmservice.reasons import Reason
-from hooks.llmservice.render import prewarm
+from hooks.llmservice.render import prewarm, storage
 from hooks.llmservice.weights import Weights
 
 
@@ -59,9 +59,9 @@ def check_made_once(plan: Plan, request: wire.CompositeRequest) -> Plan | Unreso
     made = _observed_job(request)
     # A claim is kept by every Pod that names it, one that ended long ago too.
     both = f"pvc {claim}" if made is None else f"job/{job} pvc/{claim} -n {plan.namespace}"
-    for child in render.children(plan):
-        wanted = objects.annotation(child, names.SPEC_HASH)
-        if wanted is not None and _differs(memory.ours(child, request), wanted):
+    if isinstance(plan.cache, CacheClaim):
+        wanted = objects.annotation(storage.claim(plan, plan.cache), names.SPEC_HASH) or ""
+        if _differs(_observed_claim(request), wanted):
             return Unresolved(
                 reason=Reason.CACHE_SPEC_CHANGED,
                 message=f"claim {claim} was made from another spec.cache (strategy, size or"
@@ -88,7 +88,7 @@ def arrange(
         children = memory.restore(request.children)
     else:
         children, taken = _withhold(_rendered(outcome, state, request), request)
-        children += _kept_claims(children, request)
+        children += _kept(children, request)
         if not state.usable:
             children = _held_back(children, outcome, request)
     backend = names.backend(ServiceName(objects.text(request.parent, "metadata", "name")))
@@ -278,10 +278,20 @@ def _is_going(holder: Object, parent: Object) -> bool:
     return is_namesakes or bool(objects.text(holder, "metadata", "deletionTimestamp"))
 
 
-def _kept_claims(children: list[Object], request: wire.CompositeRequest) -> list[Object]:
-    """Observed claims that the plan no longer asks for. They go when their service goes."""
-    rendered = {objects.object_key(c) for c in children if objects.group_key(c) == names.CLAIMS}
-    claims = request.children.get(names.CLAIMS, {})
+def _kept(children: list[Object], request: wire.CompositeRequest) -> list[Object]:
+    """Observed claims and Jobs that the plan no longer asks for. They go when their service goes.
+
+    The Job says what its claim holds: without it, weights that are wanted again would be fetched
+    again.
+    """
+    rendered = {(objects.group_key(child), objects.object_key(child)) for child in children}
     return memory.restore(
-        {names.CLAIMS: {key: c for key, c in claims.items() if key not in rendered}}
+        {
+            group: {
+                key: child
+                for key, child in request.children.get(group, {}).items()
+                if (group, key) not in rendered
+            }
+            for group in (names.CLAIMS, names.JOBS)
+        }
     )

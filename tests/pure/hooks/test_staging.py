@@ -492,13 +492,25 @@ def test_deleting_the_job_while_serving_stages_again_and_stops_nothing() -> None
     assert replicas(world) == 1
 
 
-def test_staging_that_is_no_longer_asked_for_ends_and_keeps_the_claim() -> None:
-    world = awake(model={"source": {"uri": "hf://org/name"}})
+def test_staging_that_is_no_longer_asked_for_deletes_nothing_and_holds_nothing_up() -> None:
+    world = staging(model={"source": {"uri": "hf://org/name"}})
     world.edit(cache={"strategy": "NodeLocalPVC"})
     world.settle()
-    assert not world.owned[names.JOBS]
+    assert world.owned[names.JOBS]
     assert world.owned[names.CLAIMS]
     assert names.STAGED_ON not in world.deployment("backend")["metadata"]["annotations"]
+    world.scale(1, ready=1)
+    world.settle()
+    assert world.ready() == ("Ready", "True", "Available")
+
+
+def test_staging_that_is_asked_for_again_finds_its_job() -> None:
+    world = awake(model={"source": {"uri": "hf://org/name"}})
+    staged = world.parent["spec"]["cache"]
+    world.edit(cache={"strategy": "NodeLocalPVC"})
+    world.settle()
+    world.edit(cache=staged)
+    assert not [write for write in world.settle() if "Job" in write]
 
 
 @pytest.mark.parametrize("moment", [staging, staged, asleep, awake], ids=lambda m: m.__name__)
