@@ -1,6 +1,8 @@
 """Which InferenceRuntime a service uses, and whether that one can be used."""
 
 import dataclasses
+import functools
+import json
 from decimal import Decimal
 from typing import Literal
 
@@ -45,6 +47,18 @@ def choose(choice: RuntimeChoice, known: dict[str, Object]) -> Runtime | Unresol
 
 def read(obj: Object) -> Runtime | Unresolved:
     """An InferenceRuntime as it is observed; Unresolved where a value of it cannot be used."""
+    metadata = {
+        "name": objects.text(obj, "metadata", "name"),
+        "annotations": objects.mapping(obj, "metadata", "annotations"),
+    }
+    return _read(objects.compact({"metadata": metadata, "spec": objects.mapping(obj, "spec")}))
+
+
+# Every service of a cluster is asked about with the same few runtimes, and validating these took
+# a quarter of a sync.
+@functools.lru_cache(maxsize=256)
+def _read(text: str) -> Runtime | Unresolved:
+    obj: Object = json.loads(text)
     name = objects.text(obj, "metadata", "name")
     try:
         spec = parse.read(InferenceRuntimeSpec, objects.mapping(obj, "spec"), path="spec")
