@@ -63,6 +63,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_source(staging)
     staging.add_argument("--cache", required=True, metavar="DIR", help="the volume to stage on")
     staging.add_argument("--termination-log", metavar="FILE", help="where the error line goes too")
+    staging.add_argument(
+        "--open-folder",
+        type=_folder_name,
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="then make this folder in the cache, for any user to write to",
+    )
     staging.set_defaults(run=_stage)
 
     planning = commands.add_parser("plan", help="say what stage would fetch, and fetch nothing")
@@ -100,6 +108,12 @@ def _at_least_one(text: str) -> int:
     if value < 1:
         raise ValueError(text)
     return value
+
+
+def _folder_name(text: str) -> str:
+    if text in ("", ".", "..") or "/" in text:
+        raise ValueError(text)
+    return text
 
 
 def _positive(text: str) -> float:
@@ -151,6 +165,8 @@ def _stage(arguments: argparse.Namespace) -> int:
             bar=bar,
             options=options,
         )
+    for name in arguments.open_folder:
+        disk.open_folder(root, name)
     print(json.dumps(_summary(outcome)), flush=True)
     return 0
 

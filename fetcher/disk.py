@@ -95,6 +95,17 @@ def make_folders(root: pathlib.Path, relative: pathlib.PurePosixPath) -> pathlib
     return folder
 
 
+def open_folder(root: pathlib.Path, name: str) -> None:
+    """Make a folder at the cache's root that any uid may write to; links are refused.
+
+    For what an engine of another user keeps beside its weights.
+    """
+    with named(root):
+        folder = make_folders(root, pathlib.PurePosixPath(name))
+        if stat.S_IMODE(folder.lstat().st_mode) & 0o777 != 0o777:
+            folder.chmod(0o777)
+
+
 def open_new(path: pathlib.Path) -> int:
     """Create a file that must not exist, and return its descriptor."""
     fd = os.open(

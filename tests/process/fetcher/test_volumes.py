@@ -35,13 +35,18 @@ def small_volume(cache: pathlib.Path) -> collections.abc.Iterator[pathlib.Path]:
         subprocess.run(["umount", "--lazy", str(cache)], check=True)
 
 
+def let_all_in(path: pathlib.Path) -> None:
+    """Tests' folders are their user's own, up to the top."""
+    for folder in (path, *path.parents):
+        if str(folder) != "/":
+            folder.chmod(folder.stat().st_mode | 0o055)
+
+
 def as_other(tmp_path: pathlib.Path, *arguments: str, environ: dict[str, str]) -> rig.Run:
     """Run as a user without a name, a home or capabilities, as the Job's container does."""
     program = tmp_path / "program"
     shutil.copytree(pathlib.Path(rig.__file__).parents[3] / "fetcher", program / "fetcher")
-    for folder in (tmp_path, *tmp_path.parents):
-        if str(folder) != "/":
-            folder.chmod(folder.stat().st_mode | 0o055)
+    let_all_in(tmp_path)
     return rig.run(
         *arguments,
         environ={**environ, "PYTHONPATH": str(program), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -141,6 +146,40 @@ def test_a_volume_with_fsgroup_is_enough_for_a_user_without_a_home(
         found = path.stat()
         assert (found.st_uid, found.st_gid) == (OTHER, OTHER)
         assert found.st_mode & 0o7777 == (0o2755 if path.is_dir() else 0o644), path
+
+
+def test_a_folder_that_is_to_be_open_takes_writes_of_any_user_and_stays_so(
+    hub: localhub.LocalHub, cache: pathlib.Path
+) -> None:
+    """Of a root's cache with a common umask, as on a node's own folder."""
+    let_all_in(cache)
+    for _ in range(2):
+        run = rig.stage(
+            "hf://org/m", cache, "--open-folder=vllm", environ=hub.environ(), umask=0o22
+        )
+        assert run.code == 0, run.err
+        write = ["touch", str(cache / "vllm" / "compiled")]
+        assert subprocess.run(write, user=OTHER, group=OTHER, extra_groups=[]).returncode == 0
+        write = ["touch", str(cache / SNAPSHOT / "compiled")]
+        assert subprocess.run(write, user=OTHER, group=OTHER, extra_groups=[]).returncode != 0
+
+
+def test_a_link_in_place_of_a_folder_that_is_to_be_open_is_refused(
+    hub: localhub.LocalHub, cache: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir(0o755)
+    (cache / "vllm").symlink_to(tmp_path / "elsewhere")
+    run = rig.stage("hf://org/m", cache, "--open-folder=vllm", environ=hub.environ())
+    assert run.code == 15, run.err
+    assert (tmp_path / "elsewhere").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b"])
+def test_a_folder_that_is_to_be_open_stands_in_the_cache(
+    hub: localhub.LocalHub, cache: pathlib.Path, name: str
+) -> None:
+    run = rig.stage("hf://org/m", cache, f"--open-folder={name}", environ=hub.environ())
+    assert run.code == 2, run.err
 
 
 def test_a_cache_that_is_reached_through_a_link_is_used(
