@@ -3,9 +3,10 @@
 import asyncio
 import json
 import logging
-import sys
 import time
 from typing import Any
+
+from gateway.stderr import Stderr
 
 _LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", logging.WARNING: "warning"}
 
@@ -28,9 +29,19 @@ def capture_libraries() -> None:
 
 
 def _write(level: str, event: str, facts: dict[str, Any]) -> None:
+    line = _line(level, event, facts)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # Before the loop runs, after it, or in one of gRPC's threads.
+        _STDERR.write(line.encode())
+    else:
+        _append(line)
+
+
+def _line(level: str, event: str, facts: dict[str, Any]) -> str:
     line = {"ts": round(time.time(), 6), "level": level, "event": event, **facts}
-    _LINES.append(json.dumps(line, default=str) + "\n")
-    _flush_soon()
+    return json.dumps(line, default=str) + "\n"
 
 
 def request(
@@ -49,39 +60,34 @@ def request(
     more = f", {json.dumps(facts)[1:-1]}" if facts else ""
     if replica is not None:
         more = f', "replica": "{replica}"{more}'
-    _LINES.append(
+    _append(
         f'{{"ts": {time.time():.6f}, "level": "info", "event": "request", '
         f'"request_id": "{request_id}", "method": {_quote(method)}, "path": {_quote(path)}, '
         f'"status": {"null" if status is None else status}, "outcome": "{outcome}", '
         f'"duration": {duration:.6f}{more}}}\n'
     )
-    _flush_soon()
+
+
+def _dropped(count: int) -> bytes:
+    return _line("warning", "log lines dropped", {"lines": count}).encode()
 
 
 # Lines of one turn of the event loop leave in one write.
 _LINES: list[str] = []
+_STDERR = Stderr(2, _dropped)
 _quote = json.encoder.encode_basestring_ascii
 
 
-def _flush_soon() -> None:
-    if len(_LINES) > 1:
-        return
-    try:
+def _append(line: str) -> None:
+    _LINES.append(line)
+    if len(_LINES) == 1:
         asyncio.get_running_loop().call_soon(flush)
-    except RuntimeError:
-        # Before the loop runs, and after it.
-        flush()
 
 
 def flush() -> None:
     text = "".join(_LINES)
     _LINES.clear()
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        # A full disk or a closed pipe below stderr: serving goes on without a log.
-        return
+    _STDERR.write(text.encode())
 
 
 class _Handler(logging.Handler):

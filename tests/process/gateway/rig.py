@@ -12,8 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
+
 from tests.process.gateway import wire
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and network namespaces need root")
 # Loaded machines start Python slowly.
 START_LIMIT = 60.0
 _GAUGE = re.compile(r"^(noctaya_\w+)(\{[^}]*\})? (\S+)$", re.MULTILINE)

@@ -45,19 +45,6 @@ async def test_without_file_descriptors_it_does_not_spin_and_comes_back(tmp_path
         await gateway.settled()
 
 
-async def test_a_log_that_cannot_be_written_costs_only_the_log(tmp_path: Path) -> None:
-    async with (
-        rig.Gateway(tmp_path, stderr=Path("/dev/full")) as gateway,
-        stubs.Engine() as engine,
-    ):
-        gateway.tell(rig.endpoint(engine.port, ready=True))
-        await gateway.ready()
-        for _ in range(5):
-            assert (await gateway.ask(PLAIN)).status == 200
-        await gateway.settled()
-        assert await gateway.stop() == 0
-
-
 async def test_clients_that_give_up_fast_leave_no_memory_behind(tmp_path: Path) -> None:
     """Many clients with a short patience on a model that never starts."""
 
