@@ -28,7 +28,10 @@ _HELD = (
     "noctaya_held_bytes",
     "noctaya_tasks",
     "noctaya_client_connections",
+    "open_files",
 )
+# What an allocator may keep of what was used and given back.
+_SLACK_KIB = 12 * 1024
 
 
 def free_port() -> int:
@@ -87,6 +90,7 @@ class Gateway:
         self._log = stderr or folder / f"gateway-{self.port}.log"
         self._replicas = folder / f"replicas-{self.port}.json"
         self._baseline: dict[str, float] = {}
+        self._resident_kib = 0
 
     async def __aenter__(self) -> Self:
         self.tell(*self._told)
@@ -105,6 +109,7 @@ class Gateway:
             )
         await eventually(self._answers, within=START_LIMIT)
         self._baseline = await self._held()
+        self._resident_kib = self.resident_kib()
         return self
 
     async def __aexit__(
@@ -157,16 +162,38 @@ class Gateway:
         await eventually(reached)
 
     async def settled(self) -> None:
-        """Slots, demand, bytes, tasks and connections are back where they were at the start."""
+        """Slots, demand, bytes, tasks, sockets and files are back where they were at the start."""
         now: dict[str, float] = {}
 
         async def back() -> bool:
             now.update(await self._held())
-            return now == self._baseline
+            return all(now[what] <= before for what, before in self._baseline.items())
 
         await eventually(
             back, within=15, why=lambda: f"left over: {now}, at first {self._baseline}"
         )
+
+    async def at_rest(self) -> None:
+        """Settled, and also what outlives a request is gone: the lease, the activation, memory.
+        Nothing happened meanwhile that the gateway itself would call a fault."""
+        self.tell()
+        await self.until(active=False, activation=None)
+        await self.settled()
+        assert self.resident_kib() - self._resident_kib < _SLACK_KIB
+        faults = self.log("request failed") + self.log("connection failed")
+        faults += [line for line in self.log("library") if line["level"] == "error"]
+        assert not faults
+
+    def resident_kib(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0])
+
+    def open_files(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def cpu_seconds(self) -> float:
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
     async def stop(self) -> int:
         self.process.terminate()
@@ -198,6 +225,9 @@ class Gateway:
 
     async def _held(self) -> dict[str, float]:
         metrics = await self._metrics()
+        # Idle connections to engines are kept on purpose, and not for long.
+        idle = metrics.get("noctaya_idle_upstream_connections", 0)
+        metrics["open_files"] = self.open_files() - idle
         return {name: metrics[name] for name in _HELD if name in metrics}
 
     async def _metrics(self) -> dict[str, float]:

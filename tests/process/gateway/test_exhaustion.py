@@ -13,25 +13,16 @@ pytestmark = pytest.mark.process
 PLAIN = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
 
 
-def cpu_seconds(gateway: rig.Gateway) -> float:
-    tasks = Path(f"/proc/{gateway.process.pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
-
-
-def open_files(gateway: rig.Gateway) -> int:
-    return len(list(Path(f"/proc/{gateway.process.pid}/fd").iterdir()))
-
-
 async def test_without_file_descriptors_it_does_not_spin_and_comes_back(tmp_path: Path) -> None:
     async with rig.Gateway(tmp_path) as gateway, stubs.Engine() as engine:
         gateway.tell(rig.endpoint(engine.port, ready=True))
         await gateway.ready()
-        limit = open_files(gateway) + 10
+        limit = gateway.open_files() + 10
         resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
         crowd = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(100)]
-        before = cpu_seconds(gateway)
+        before = gateway.cpu_seconds()
         await asyncio.sleep(2)
-        assert cpu_seconds(gateway) - before < 1, "half a core for nothing"
+        assert gateway.cpu_seconds() - before < 1, "half a core for nothing"
         for _, writer in crowd:
             writer.close()
 
@@ -48,10 +39,6 @@ async def test_without_file_descriptors_it_does_not_spin_and_comes_back(tmp_path
 async def test_clients_that_give_up_fast_leave_no_memory_behind(tmp_path: Path) -> None:
     """Many clients with a short patience on a model that never starts."""
 
-    def resident_kib() -> int:
-        status = Path(f"/proc/{gateway.process.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0])
-
     async def give_up() -> None:
         async with gateway.client() as client:
             client.send(wire.post("/v1/chat/completions", {"pad": "x" * 2000}))
@@ -60,8 +47,8 @@ async def test_clients_that_give_up_fast_leave_no_memory_behind(tmp_path: Path) 
     async with rig.Gateway(tmp_path, "--activation-timeout-seconds", "60") as gateway:
         for _ in range(10):
             await asyncio.gather(*(give_up() for _ in range(50)))
-        before = resident_kib()
+        before = gateway.resident_kib()
         for _ in range(30):
             await asyncio.gather(*(give_up() for _ in range(50)))
         await gateway.until(waiting=0, demand=0)
-        assert resident_kib() - before < 2048
+        assert gateway.resident_kib() - before < 2048

@@ -1,11 +1,9 @@
-"""What the client gets, and what the gateway has left over, when the engine misbehaves."""
+"""What the client gets when the engine misbehaves: before its answer, in it, and in place of it."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from tests.process.gateway import rig, stubs, wire
 
@@ -13,25 +11,6 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 CHAT = wire.post("/v1/chat/completions", {"model": "m", "stream": True, "messages": []})
 PLAIN = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
-LIMITS = ("--first-byte-timeout-seconds", "2", "--idle-timeout-seconds", "2")
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[rig.Gateway]:
-    """One for all: none of the faults may leave a trace that the next would meet."""
-    async with rig.Gateway(tmp_path_factory.mktemp("faults"), *LIMITS) as gateway:
-        yield gateway
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def engine(gateway: rig.Gateway) -> AsyncIterator[stubs.Engine]:
-    """Warm: the gateway knows it and has not asked it anything."""
-    async with stubs.Engine() as engine:
-        gateway.tell(rig.endpoint(engine.port, ready=True))
-        await gateway.ready()
-        yield engine
-        gateway.tell()
-        await gateway.ready(0)
 
 
 async def reset_before_head(to: stubs.Wire, _: stubs.Received) -> None:
@@ -320,191 +299,6 @@ async def test_engine_errors_pass_unchanged_while_warm(
     assert (await gateway.last_request())["outcome"] == "served"
 
 
-async def test_a_pooled_connection_that_the_engine_closed_is_replaced_unseen(
-    gateway: rig.Gateway, engine: stubs.Engine
-) -> None:
-    """The engine closes an idle connection in the moment that the next request is written to it."""
-
-    async def close_on_the_second(to: stubs.Wire, received: stubs.Received) -> None:
-        if len(engine.received) == 2:
-            to.close()
-        else:
-            await stubs.plain(to, received)
-
-    engine.script = close_on_the_second
-    assert (await gateway.ask(PLAIN)).status == 200
-    assert (await gateway.ask(PLAIN)).status == 200
-    assert len(engine.received) == 3
-    assert await gateway.metric('noctaya_upstream_errors_total{kind="stale"}') >= 1
-
-
-async def test_an_answer_that_has_begun_is_never_asked_for_again(
-    gateway: rig.Gateway, engine: stubs.Engine
-) -> None:
-    async def break_on_the_second(to: stubs.Wire, received: stubs.Received) -> None:
-        if len(engine.received) == 2:
-            await reset_in_head(to, received)
-        else:
-            await stubs.plain(to, received)
-
-    engine.script = break_on_the_second
-    assert (await gateway.ask(PLAIN)).status == 200
-    assert (await gateway.ask(PLAIN)).status == 502
-    assert len(engine.received) == 2
-
-
-async def test_idle_connections_are_closed_before_an_engine_would(
-    gateway: rig.Gateway, engine: stubs.Engine
-) -> None:
-    assert (await gateway.ask(PLAIN)).status == 200
-    assert engine.connections == 1
-    await asyncio.sleep(4.8)
-    assert engine.connections == 0
-
-
-async def test_bytes_behind_a_whole_answer_never_reach_the_next_client(
-    gateway: rig.Gateway, engine: stubs.Engine
-) -> None:
-    async def answer_twice(to: stubs.Wire, received: stubs.Received) -> None:
-        await stubs.plain(to, received)
-        await to.answer(200, b'{"whose":"nobody\'s"}')
-
-    engine.script = answer_twice
-    for _ in range(20):
-        assert (await gateway.ask(PLAIN)).json() == {"ok": True}
-
-
-@pytest.mark.parametrize("request_bytes", [CHAT, PLAIN], ids=["stream", "plain"])
-@pytest.mark.parametrize("how", ["fin", "reset", "half-close"])
-async def test_a_client_that_leaves_takes_its_request_from_the_engine(
-    gateway: rig.Gateway, engine: stubs.Engine, request_bytes: bytes, how: str
-) -> None:
-    begun, gone = asyncio.Event(), asyncio.Event()
-
-    async def begin_and_wait(to: stubs.Wire, _: stubs.Received) -> None:
-        begun.set()
-        if request_bytes is CHAT:
-            await to.write(stubs.STREAM_HEAD)
-            await to.chunk(stubs.CHUNK_1)
-        await to.left()
-        gone.set()
-
-    engine.script = begin_and_wait
-    async with gateway.client() as client:
-        client.send(request_bytes)
-        await begun.wait()
-        if how == "fin":
-            client.writer.close()
-        elif how == "reset":
-            client.reset()
-        else:
-            client.writer.write_eof()
-        # Less than the first-byte limit, which would end it too.
-        await asyncio.wait_for(gone.wait(), 1.5)
-    await gateway.settled()
-    assert (await gateway.last_request())["outcome"] == "abandoned"
-
-
-async def test_a_slow_reader_holds_the_engine_back_and_costs_no_memory(
-    gateway: rig.Gateway, engine: stubs.Engine
-) -> None:
-    sent = 0
-
-    async def pour(to: stubs.Wire, received: stubs.Received) -> None:
-        nonlocal sent
-        await to.write(stubs.STREAM_HEAD)
-        event = b"data: " + b"x" * 60_000 + b"\n\n"
-        for _ in range(700):
-            await to.chunk(event)
-            sent += len(event)
-        await to.chunk(b"")
-
-    engine.script = pour
-    async with gateway.client() as client:
-        client.send(CHAT)
-        await client.head()
-        await asyncio.sleep(0.4)
-        held = sent
-        await asyncio.sleep(0.15)
-        assert sent == held < 24_000_000, "kernel buffers, and not much more"
-        body, complete = await client.rest()
-        assert complete and len(body) == 700 * 60_008
-        client.writer.close()
-    await gateway.settled()
-
-
-async def test_a_reader_that_stopped_for_good_is_let_go(
-    gateway: rig.Gateway, engine: stubs.Engine
-) -> None:
-    async def pour(to: stubs.Wire, _: stubs.Received) -> None:
-        await to.write(stubs.STREAM_HEAD)
-        while True:
-            await to.chunk(b"data: " + b"x" * 60_000 + b"\n\n")
-
-    engine.script = pour
-    async with gateway.client() as client:
-        client.send(CHAT)
-        await client.head()
-        await gateway.until(inFlight=1)
-        await gateway.until(inFlight=0)
-    await gateway.settled()
-
-
-async def test_a_terminating_replica_finishes_its_stream_and_gets_no_other(
-    gateway: rig.Gateway, engine: stubs.Engine
-) -> None:
-    go_on = asyncio.Event()
-
-    async def wait_in_the_middle(to: stubs.Wire, received: stubs.Received) -> None:
-        await to.write(stubs.STREAM_HEAD)
-        await to.chunk(stubs.CHUNK_1)
-        await go_on.wait()
-        await to.chunk(stubs.DONE)
-        await to.chunk(b"")
-
-    engine.script = wait_in_the_middle
-    first = asyncio.create_task(gateway.ask(CHAT))
-    await gateway.until(inFlight=1)
-    async with stubs.Engine(stubs.stream) as other:
-        gateway.tell(
-            rig.endpoint(engine.port, ready=True, terminating=True),
-            rig.endpoint(other.port, ready=True),
-        )
-        await gateway.until(replicas={"ready": 1, "starting": 0, "terminating": 1})
-        assert (await gateway.ask(CHAT)).complete
-        assert (len(engine.received), len(other.received)) == (1, 1)
-        go_on.set()
-        assert (await first).body == stubs.CHUNK_1 + stubs.DONE
-    await gateway.settled()
-
-
-async def test_requests_go_to_the_replica_with_the_fewest_in_flight(
-    gateway: rig.Gateway, engine: stubs.Engine
-) -> None:
-    go_on = asyncio.Event()
-
-    async def slow(to: stubs.Wire, _: stubs.Received) -> None:
-        await go_on.wait()
-        await to.answer()
-
-    engine.script = slow
-    async with stubs.Engine(slow) as other:
-        asks = [asyncio.create_task(gateway.ask(PLAIN)) for _ in range(4)]
-        await gateway.until(inFlight=4)
-        gateway.tell(rig.endpoint(engine.port, ready=True), rig.endpoint(other.port, ready=True))
-        await gateway.ready(2)
-        asks += [asyncio.create_task(gateway.ask(PLAIN)) for _ in range(4)]
-        await gateway.until(inFlight=8)
-
-        async def all_came() -> bool:
-            return len(engine.received) + len(other.received) == 8
-
-        await rig.eventually(all_came)
-        assert (len(engine.received), len(other.received)) == (4, 4)
-        go_on.set()
-        assert {answer.status for answer in await asyncio.gather(*asks)} == {200}
-
-
 async def test_interim_responses_are_not_the_answer(
     gateway: rig.Gateway, engine: stubs.Engine
 ) -> None:
@@ -528,23 +322,3 @@ async def test_an_answer_that_ends_with_its_connection_is_passed_on_whole(
     answer = await gateway.ask(PLAIN)
     assert (answer.complete, answer.body) == (True, b"all of it")
     await gateway.settled()
-
-
-async def test_a_replica_that_refuses_is_left_out_and_returns(
-    gateway: rig.Gateway, engine: stubs.Engine
-) -> None:
-    """Its container restarts quicker than the kubelet notices, so the slices never change."""
-    other = stubs.Engine()
-    await other.start()
-    gateway.tell(rig.endpoint(engine.port, ready=True), rig.endpoint(other.port, ready=True))
-    await gateway.ready(2)
-    await other.stop()
-    for _ in range(6):
-        assert (await gateway.ask(PLAIN)).status == 200
-    assert (await gateway.queue())["replicas"] == {"ready": 1, "starting": 1, "terminating": 0}
-    await other.start()
-    await gateway.ready(2)
-    for _ in range(4):
-        assert (await gateway.ask(PLAIN)).status == 200
-    assert other.received
-    await other.stop()
