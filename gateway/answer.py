@@ -57,6 +57,7 @@ class Answer:
         "_http",
         "_id",
         "_pending",
+        "_protocol",
         "_tail",
         "_transport",
         "finished",
@@ -67,6 +68,7 @@ class Answer:
     def __init__(self, http: web.BaseRequest, request_id: str) -> None:
         self._http = http
         self._transport = http.transport
+        self._protocol = http.protocol
         self._id = request_id.encode()
         self._pending = b""  # A head that waits for the first body bytes, to leave with them.
         self._chunked = False
@@ -84,7 +86,7 @@ class Answer:
     @property
     def stalled(self) -> bool:
         """Whether the client does not keep up, so that ``drain`` is due."""
-        return self._http.protocol.writing_paused
+        return self._protocol.writing_paused
 
     def head(self, status: int, reason: bytes, headers: Headers, *, length: int | None) -> None:
         """Begin an answer; without ``length`` its end is told by framing. Nothing is sent until
@@ -125,6 +127,16 @@ class Answer:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         if self._pending:
             data, self._pending = self._pending + data, b""
+        return self._send(data)
+
+    @property
+    def takes_frames(self) -> bool:
+        return self._chunked
+
+    def frame(self, data: bytes) -> bool:
+        """Send one chunk, at least four bytes long, that is framed already; only where
+        ``takes_frames`` says so and nothing is pending."""
+        self._tail = data[-2 - dialects.BOUNDARY_LENGTH : -2]
         return self._send(data)
 
     def flush(self) -> None:
@@ -224,4 +236,4 @@ class Answer:
             # The handler is about to be cancelled for this; a sink cannot say it any other way.
             return True
         transport.write(data)
-        return self._http.protocol.writing_paused
+        return self._protocol.writing_paused

@@ -7,6 +7,7 @@ from gateway import dialects, headers, upstream
 from gateway.calls import Call
 from gateway.deps import Deps
 from gateway.errors import UpstreamLost
+from gateway.exchange import Exchange, Head
 from gateway.outcomes import Outcome
 from gateway.replicas import Replica
 
@@ -40,7 +41,7 @@ async def forward(call: Call, replica: Replica, deps: Deps, deadline: float | No
     call.bill.outcome = Outcome.SERVED
 
 
-async def _ask(call: Call, replica: Replica, deps: Deps) -> tuple[upstream.Exchange, upstream.Head]:
+async def _ask(call: Call, replica: Replica, deps: Deps) -> tuple[Exchange, Head]:
     """Send the request and wait for the answer's head. The caller owns the exchange.
 
     A connection that was idle may have been closed by the engine just now: then, and only where
@@ -66,7 +67,7 @@ async def _ask(call: Call, replica: Replica, deps: Deps) -> tuple[upstream.Excha
             return exchange, head
 
 
-def _send(call: Call, connection: upstream.Connection, *, authenticated: bool) -> upstream.Exchange:
+def _send(call: Call, connection: upstream.Connection, *, authenticated: bool) -> Exchange:
     http = call.http
     lines = headers.to_engine(
         http.raw_headers, identity=call.answer.committed, authenticated=authenticated
@@ -76,7 +77,7 @@ def _send(call: Call, connection: upstream.Connection, *, authenticated: bool) -
     return connection.send(http.method, call.target.raw, lines, call.body, with_length=with_length)
 
 
-async def _answer(call: Call, exchange: upstream.Exchange, head: upstream.Head, deps: Deps) -> None:
+async def _answer(call: Call, exchange: Exchange, head: Head, deps: Deps) -> None:
     answer = call.answer
     idle = deps.settings.idle_timeout
     if answer.committed:
@@ -84,7 +85,7 @@ async def _answer(call: Call, exchange: upstream.Exchange, head: upstream.Head, 
     else:
         length = head.length if head.has_body or call.http.method == "HEAD" else None
         answer.head(head.status, head.reason, headers.to_client(head.headers), length=length)
-    exchange.relay(answer.write)
+    exchange.relay(answer.write, answer.frame if answer.takes_frames else None)
     answer.flush()
     while not await exchange.finish(within=idle):
         await answer.drain(within=idle)
@@ -95,9 +96,7 @@ async def _answer(call: Call, exchange: upstream.Exchange, head: upstream.Head, 
     answer.finish()
 
 
-async def _join_stream(
-    call: Call, exchange: upstream.Exchange, head: upstream.Head, idle: float
-) -> None:
+async def _join_stream(call: Call, exchange: Exchange, head: Head, idle: float) -> None:
     """The client has its 200 since the first heartbeat: only a stream of events can follow it.
 
     Raises Refusal, which becomes an event, with the engine's own error where it gave one.

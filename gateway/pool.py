@@ -5,6 +5,7 @@ import asyncio
 from collections import deque
 
 from gateway import upstream
+from gateway.exchange import Exchange
 from gateway.replicas import Address
 
 # uvicorn, below vLLM, closes an idle connection after 5 s; a request sent at that moment is lost.
@@ -31,12 +32,13 @@ class Pool:
         connection = None if fresh else self._take_idle(address)
         if connection is None:
             connection = await upstream.connect(address)
+            connection.notice_vanishing()
         self._busy.add(connection)
         if self._sweeper is None:
             self._sweep()
         return connection
 
-    def give_back(self, exchange: upstream.Exchange, *, keep: bool) -> None:
+    def give_back(self, exchange: Exchange, *, keep: bool) -> None:
         """End the exchange; its connection stays if it can carry another and ``keep`` is true."""
         connection = exchange.connection
         self._busy.discard(connection)

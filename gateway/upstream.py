@@ -3,61 +3,20 @@
 A Connection is a socket and can be used again; an Exchange is one request and its answer. All state
 of a request lives in its Exchange, since a pooled connection may serve the next request before the
 last one's handler has run again.
-
-Body bytes are handed to the exchange's sink from within ``data_received``: a token costs no task
-switch. What goes wrong is raised from ``head`` and ``finish`` as ``UpstreamLost``.
 """
 
 import asyncio
 import ssl
-from collections.abc import Callable
 from typing import cast
 
-import httptools
-
-from gateway.errors import NothingSent, UpstreamLost
+from gateway import vanishing
+from gateway.errors import NothingSent
+from gateway.exchange import Exchange
 from gateway.headers import Headers
 from gateway.replicas import Address
 
 # Long enough for one lost SYN (the kernel sends it again after 1 s), short against any activation.
 CONNECT_TIMEOUT = 3.0
-# httptools sets no limit of its own; engines send well under one KiB.
-_MAX_HEAD = 256 * 1024
-# Read ahead of a sink that is not attached yet; after that the engine has to wait.
-_MAX_EARLY_BODY = 64 * 1024
-
-
-class Head:
-    """Status and headers of an answer, and how its body is framed.
-
-    Raises ValueError for a transfer coding that the parser would take off only half.
-    """
-
-    def __init__(self, status: int, reason: bytes, headers: Headers) -> None:
-        self.status = status
-        self.reason = reason
-        self.headers = headers
-        self.length: int | None = None
-        self.chunked = False
-        for name, value in headers:
-            lower = name.lower()
-            if lower == b"content-length":
-                self.length = int(value)
-            elif lower == b"transfer-encoding":
-                if value.strip().lower() != b"chunked":
-                    raise ValueError(f"transfer coding {value!r}")
-                self.chunked = True
-        if self.chunked:
-            self.length = None
-
-    @property
-    def has_body(self) -> bool:
-        return self.status >= 200 and self.status not in (204, 304)
-
-    @property
-    def until_eof(self) -> bool:
-        """Whether nothing but the end of the connection tells the end of the body."""
-        return self.length is None and not self.chunked
 
 
 async def connect(
@@ -91,7 +50,7 @@ class Connection(asyncio.Protocol):
 
     def send(
         self, method: str, target: str, headers: Headers, body: bytes, *, with_length: bool
-    ) -> "Exchange":
+    ) -> Exchange:
         """Write one request. The caller owns the Exchange, and must ``close`` or ``finish`` it."""
         assert self.exchange is None, "one exchange at a time"
         exchange = Exchange(self, asyncio.get_running_loop(), bodiless=method == "HEAD")
@@ -122,6 +81,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def notice_vanishing(self) -> None:
+        """For a connection that may be silent for long, which one for a probe is not."""
+        if self.usable and self._transport is not None:
+            vanishing.notice_engine(self._transport.get_extra_info("socket"))
+
     def pause_reading(self) -> None:
         if self.usable and self._transport is not None:
             self._transport.pause_reading()
@@ -149,233 +113,3 @@ class Connection(asyncio.Protocol):
         self._transport = None
         if self.exchange is not None:
             self.exchange.ended() if exc is None else self.exchange.fail("reset")
-
-
-class Exchange:
-    """One request's answer. Use: ``head``, then ``relay`` or ``collect``, and ``close`` always."""
-
-    __slots__ = (
-        "_bodiless",
-        "_complete",
-        "_early",
-        "_error",
-        "_head",
-        "_head_bytes",
-        "_headers",
-        "_keep_alive",
-        "_kind",
-        "_last_byte",
-        "_loop",
-        "_parser",
-        "_paused",
-        "_pieces",
-        "_reason",
-        "_sink",
-        "_surplus",
-        "_waiter",
-        "_within",
-        "began",
-        "connection",
-    )
-
-    def __init__(
-        self, connection: Connection, loop: asyncio.AbstractEventLoop, *, bodiless: bool
-    ) -> None:
-        self.connection = connection
-        self._loop = loop
-        self._bodiless = bodiless
-        # The parser keeps this object's methods: a cycle, broken where the exchange ends.
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        self._headers: Headers = []
-        self._reason = b""
-        self._head: Head | None = None
-        self._head_bytes = 0
-        self._pieces: list[bytes] = []
-        self._early = False  # Body came before a sink, more than is read ahead.
-        self._sink: Callable[[bytes], bool] | None = None
-        self._paused = False
-        self._complete = False
-        self._surplus = False
-        self._keep_alive = False
-        self._error: UpstreamLost | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._within, self._kind = 0.0, ""  # What is waited for, and how long, while it is.
-        self._last_byte = loop.time()
-        self.began = False  # Whether any byte of an answer came.
-
-    # What handlers call.
-
-    async def head(self, *, within: float) -> Head:
-        """The answer's head; raises UpstreamLost, also when none comes within ``within``."""
-        self._last_byte = self._loop.time()
-        while self._head is None:
-            if self._error is not None:
-                raise self._error
-            await self._wait(within, "first_byte_timeout")
-        return self._head
-
-    def relay(self, sink: Callable[[bytes], bool]) -> None:
-        """Hand every body byte to ``sink`` from now on; it answers whether it wants to be spared
-        more until ``resume``."""
-        self._sink = sink
-        if self._early:
-            self.connection.resume_reading()
-        self._flush()
-
-    async def finish(self, *, within: float) -> bool:
-        """True once the answer is whole, False when the sink wants to be spared; raises
-        UpstreamLost where it breaks off, or stays silent for ``within``."""
-        while not self._complete and not self._paused:
-            if self._error is not None:
-                raise self._error
-            await self._wait(within, "idle_timeout")
-        return self._complete
-
-    def resume(self) -> None:
-        self._paused = False
-        self._last_byte = self._loop.time()
-        self.connection.resume_reading()
-
-    async def collect(self, limit: int, *, within: float) -> bytes:
-        """The whole body where it is at most ``limit`` bytes long, else its beginning."""
-        parts: list[bytes] = []
-
-        def sink(data: bytes) -> bool:
-            parts.append(data)
-            return sum(map(len, parts)) > limit
-
-        self.relay(sink)
-        await self.finish(within=within)
-        return b"".join(parts)[:limit]
-
-    def close(self) -> bool:
-        """Let go of the connection; True where it can carry another request."""
-        self._parser = None
-        connection = self.connection
-        if connection.exchange is self:
-            connection.exchange = None
-        reusable = self._complete and self._keep_alive and not self._surplus and connection.usable
-        if reusable:
-            connection.used = True
-            if self._paused:
-                connection.resume_reading()
-        else:
-            connection.close()
-        return reusable
-
-    def check(self, now: float) -> None:
-        """Fail where the engine was silent for longer than what waits allows. Called from time to
-        time by whoever owns the connection: a timer per request would cost more than its parser."""
-        if self._waiter is not None and now - self._last_byte > self._within:
-            self.fail(self._kind)
-
-    async def _wait(self, within: float, kind: str) -> None:
-        """Until something happens. The limit counts from the last byte, not from the call."""
-        self._waiter = self._loop.create_future()
-        self._within, self._kind = within, kind
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    # What the connection calls.
-
-    def feed(self, data: bytes) -> None:
-        parser = self._parser
-        if parser is None or self._error is not None:
-            return
-        self._last_byte = self._loop.time()
-        self.began = True
-        if self._head is None:
-            self._head_bytes += len(data)
-        try:
-            parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self.fail("framing")
-            return
-        except httptools.HttpParserError:
-            # Bytes behind a whole answer spoil the connection, not the answer.
-            if self._complete:
-                self._surplus = True
-            else:
-                # What came before the fault was whole.
-                self._flush()
-                self.fail("framing")
-                return
-        if self._head is None:
-            if self._head_bytes > _MAX_HEAD:
-                self.fail("framing")
-            return
-        self._flush()
-        if self._complete or self._sink is None:
-            self._wake()
-
-    def ended(self) -> None:
-        """The engine closed its side."""
-        if self._complete or self._error is not None:
-            return
-        head = self._head
-        if head is not None and head.until_eof:
-            self._complete = True
-            self._flush()
-            self._wake()
-        else:
-            self.fail("closed")
-
-    def fail(self, kind: str) -> None:
-        if self._error is None and not self._complete:
-            self._error = UpstreamLost(kind, began=self.began)
-            self._wake()
-
-    def _flush(self) -> None:
-        pieces = self._pieces
-        if not pieces:
-            return
-        if self._sink is None:
-            if not self._early and sum(map(len, pieces)) > _MAX_EARLY_BODY:
-                self._early = True
-                self.connection.pause_reading()
-            return
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        if self._sink(data) and not self._complete:
-            self._paused = True
-            self.connection.pause_reading()
-            self._wake()
-
-    def _wake(self) -> None:
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
-
-    # What httptools calls.
-
-    def on_status(self, reason: bytes) -> None:
-        self._reason += reason
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._complete:
-            self._headers.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        assert self._parser is not None
-        status = self._parser.get_status_code()
-        if self._complete:
-            self._surplus = True
-        elif status < 200:
-            # 100 and 103 announce the answer; 101 was not asked for and ends as a framing error.
-            self._headers, self._reason = [], b""
-        else:
-            self._head = Head(status, self._reason, self._headers)
-            self._keep_alive = self._parser.should_keep_alive()
-            if self._bodiless:
-                # An answer to HEAD: its length belongs to no body, which httptools cannot know.
-                self._complete, self._keep_alive = True, False
-
-    def on_body(self, data: bytes) -> None:
-        if not self._complete:
-            self._pieces.append(data)
-
-    def on_message_complete(self) -> None:
-        if self._head is not None:
-            self._complete = True
