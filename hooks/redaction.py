@@ -14,7 +14,7 @@ from typing import Any
 from hooks import wire
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import names, render
+from hooks.llmservice import carry, names, render
 from hooks.llmservice.plan import Plan
 from hooks.llmservice.resolve import resolve
 from hooks.settings import Settings
@@ -135,7 +135,9 @@ def _hashes(body: Object, settings: Settings) -> list[str]:
     except wire.RequestError:
         return []
     outcome = resolve(request, settings)
-    return list(_of(render.children(outcome))) if isinstance(outcome, Plan) else []
+    if not isinstance(outcome, Plan):
+        return []
+    return list(_of(render.children(carry.fetcher_image(outcome, request))))
 
 
 def _of(value: Any) -> Iterator[str]:

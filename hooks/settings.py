@@ -31,6 +31,7 @@ class Settings:
     fetcher_image: str = ""  # Empty: a service that stages its weights is told that it cannot.
     gateway_replicas: int = 1
     image_pull_policy: PullPolicy = "IfNotPresent"
+    host_path_root: str = ""  # A folder of each node. Empty: HostPath caches are refused.
     paths: Paths = Paths()
 
 
@@ -49,6 +50,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         fetcher_image=environment.get("NOCTAYA_FETCHER_IMAGE", ""),
         gateway_replicas=_replicas(environment.get("NOCTAYA_GATEWAY_REPLICAS", "1")),
         image_pull_policy=cast(PullPolicy, policy),
+        host_path_root=_host_path_root(environment.get("NOCTAYA_HOST_PATH_ROOT", "")),
     )
 
 
@@ -56,3 +58,16 @@ def _replicas(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise SettingsError(f"NOCTAYA_GATEWAY_REPLICAS is {text!r}; set it to a number from 1")
     return int(text)
+
+
+def _host_path_root(text: str) -> str:
+    """The folder without a slash at its end; each service gets one of its own in it."""
+    if not text:
+        return ""
+    parts = text.rstrip("/").split("/")
+    if parts[0] or len(parts) < 2 or any(part in ("", ".", "..") for part in parts[1:]):
+        raise SettingsError(
+            f"NOCTAYA_HOST_PATH_ROOT is {text!r}; set it to an absolute folder of the nodes that is"
+            " not their root, without empty, . or .. parts, like /var/lib/noctaya"
+        )
+    return "/".join(parts)

@@ -133,11 +133,16 @@ def _machine(logs: Path | None) -> Iterator[Machine]:
             logs=logs or state,
             state=state,
             book=book,
-            settings=Settings(gateway_image=GATEWAY_IMAGE, paths=_paths(os.environ, scratch)),
+            settings=_settings(_paths(os.environ, scratch)),
         )
     finally:
         book.close()
         shutil.rmtree(state, ignore_errors=True)  # There only where the keeper was killed.
+
+
+def _settings(paths: Paths) -> Settings:
+    """This machine is the only node, and its one cache serves every strategy."""
+    return Settings(gateway_image=GATEWAY_IMAGE, host_path_root=paths.cache, paths=paths)
 
 
 def _paths(environ: Mapping[str, str], scratch: Path) -> Paths:

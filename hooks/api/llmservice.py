@@ -267,8 +267,10 @@ class Cache(Spec):
         "NodeLocalPVC",
         description="NodeLocalPVC keeps weights on a ReadWriteOnce claim, SharedPVC on a"
         " ReadWriteMany claim, None in the Pod, where every cold start downloads them again. The"
-        " claim stays until the service is deleted. HostPath and BakedImage are not implemented: a"
-        " service that sets one is not reconciled and its status says so.",
+        " claim stays until the service is deleted. HostPath keeps weights in a folder of each"
+        " node, where an administrator has allowed it; size and storageClassName mean nothing"
+        " there. BakedImage is not implemented: a service that sets it is not reconciled and its"
+        " status says so.",
     )
     size: Quantity = Field(
         "50Gi",
@@ -283,7 +285,8 @@ class Cache(Spec):
         False,
         description="Has one Job download a hub's weights onto the claim before the first start,"
         " while no accelerator is held. An oci:// source is always staged so. Delete the Job to"
-        " have it run again.",
+        " have it run again. With strategy HostPath each replica stages on its own node instead,"
+        " and holds its accelerator meanwhile.",
     )
 
     @pydantic.model_validator(mode="after")

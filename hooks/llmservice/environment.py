@@ -1,6 +1,7 @@
 """Environments: what an engine needs to find and keep things, and what a download needs."""
 
 import dataclasses
+import enum
 from collections.abc import Mapping
 
 from hooks.api.pods import EnvVar, dump
@@ -22,13 +23,25 @@ _OF_THE_NETWORK = (
 _ELSEWHERE = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
 
 
+class Writable(enum.Enum):
+    """What of the cache an engine may write to, whatever user its image runs as."""
+
+    ALL = enum.auto()
+    CACHES_ONLY = enum.auto()  # Folders that the fetcher opens beside the weights.
+    NOTHING = enum.auto()
+
+
+# Compile caches and the like, in folders of the cache.
+OPEN_FOLDERS = ("vllm", "xdg")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Place:
     """Where an engine's weights come from and what it may write to."""
 
     source: Source
     staged: bool
-    read_only: bool  # The cache, from the engine's side.
+    writable: Writable
     paths: Paths
 
 
@@ -66,12 +79,12 @@ def of_download(
 
 def _kept(place: Place) -> dict[str, str]:
     cache, scratch = place.paths.cache, place.paths.scratch
-    kept = scratch if place.read_only else cache
+    compiled = scratch if place.writable is Writable.NOTHING else cache
     own = {
-        "HF_HOME": f"{kept}/huggingface",
+        "HF_HOME": f"{cache if place.writable is Writable.ALL else scratch}/huggingface",
         "HOME": scratch,
-        "VLLM_CACHE_ROOT": f"{kept}/vllm",
-        "XDG_CACHE_HOME": f"{kept}/xdg",
+        "VLLM_CACHE_ROOT": f"{compiled}/vllm",
+        "XDG_CACHE_HOME": f"{compiled}/xdg",
     }
     if isinstance(place.source, ModelScope):
         # The client makes lock files even where it downloads nothing. Staged weights are given by
@@ -79,7 +92,7 @@ def _kept(place: Place) -> dict[str, str]:
         own["MODELSCOPE_CACHE"] = f"{scratch if place.staged else cache}/modelscope-hub"
         if not place.staged:
             own["VLLM_USE_MODELSCOPE"] = "True"
-    if isinstance(place.source, Hub) and place.read_only:
+    if isinstance(place.source, Hub) and place.writable is not Writable.ALL:
         own["HF_MODULES_CACHE"] = f"{scratch}/huggingface-modules"
     return own
 

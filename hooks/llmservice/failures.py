@@ -20,6 +20,7 @@ _ORDER = (
     Reason.OOM_KILLED,
     Reason.CONTAINER_CONFIG_INVALID,
     Reason.IMAGE_PULL_FAILED,
+    Reason.PREWARM_FAILED,
     Reason.CRASH_LOOP_BACK_OFF,
     Reason.CONTAINER_RESTARTING,
 )
@@ -125,7 +126,9 @@ def _too_slow(backend: BackendSeen, deadlines: Deadlines) -> Failure | None:
     late = [
         pod
         for pod in backend.pods
-        if pod.stage is not Stage.READY and deadlines.passed(pod.since, backend.deadline_seconds)
+        # A download takes as long as it takes; it says itself when it fails.
+        if pod.stage not in (Stage.READY, Stage.STAGING)
+        and deadlines.passed(pod.since, backend.deadline_seconds)
     ]
     if not late:
         return None

@@ -157,8 +157,17 @@ def _stage(backend: BackendSeen) -> tuple[str, Reason, str]:
             return "Pending", Reason.SCHEDULING_DELAYED, _unschedulable(furthest, backend)
         case Stage.STARTING:
             return "Loading", Reason.STARTING, Reason.STARTING.help
+        case Stage.STAGING:
+            assert furthest is not None
+            return "Loading", Reason.STAGING_ON_NODE, _staging(furthest, backend)
         case Stage.LOADING | Stage.READY:
             return "Loading", Reason.MODEL_LOADING, Reason.MODEL_LOADING.help
+
+
+def _staging(pod: PodSeen, backend: BackendSeen) -> str:
+    words = f"{Reason.STAGING_ON_NODE.help} {backend.staging_logs} shows how far it is."
+    attempt = f" An attempt failed and is made again: {pod.attempt}." if pod.attempt else ""
+    return words + attempt
 
 
 def _unschedulable(pod: PodSeen, backend: BackendSeen) -> str:

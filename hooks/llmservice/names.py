@@ -81,6 +81,14 @@ def prewarm(service: ServiceName) -> str:
     return f"{service}-prewarm"
 
 
+def node_folder(root: str, namespace: str, service: ServiceName) -> str:
+    """The service's own folder below the root of HostPath caches, on every node.
+
+    Neither name can hold a slash or be two dots, so that no two services meet in one folder.
+    """
+    return f"{root}/{namespace}/{service}"
+
+
 def scaled_object(service: ServiceName) -> str:
     """KEDA's ScaledObject."""
     return service

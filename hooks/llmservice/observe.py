@@ -39,6 +39,7 @@ class BackendSeen:
     deadline_seconds: int
     pods: tuple[PodSeen, ...]
     ending: int  # Pods of any template that were told to go and still hold their devices.
+    staging_logs: str  # The command that shows how far replicas are that stage on their nodes.
     pending_claim: str  # The cache claim in words while it is not bound; else empty.
     single_node_claim: str  # Its name where it can serve replicas of one node only; else empty.
 
@@ -105,6 +106,7 @@ def _backend(
             bool(objects.text(pod, "metadata", "deletionTimestamp"))
             for pod in _all_pods(request, "backend")
         ),
+        staging_logs=_staging_logs(service, namespace),
         pending_claim=_pending_claim(service, namespace, request),
         single_node_claim=_single_node_claim(service, namespace, request),
     )
@@ -140,6 +142,11 @@ def _pods(request: wire.CompositeRequest, component: str) -> list[Object]:
         if not objects.text(pod, "metadata", "deletionTimestamp")
         and objects.text(pod, "status", "phase") not in ("Failed", "Succeeded")
     ]
+
+
+def _staging_logs(service: ServiceName, namespace: str) -> str:
+    chosen = ",".join(f"{k}={v}" for k, v in names.selector(service, "backend").items())
+    return f"kubectl logs -n {namespace} -l {chosen} -c {names.FETCHER_CONTAINER} --prefix"
 
 
 def _pending_claim(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> str:

@@ -12,7 +12,7 @@ from hooks.k8s.objects import Object
 from hooks.llmservice import sources
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.reasons import Reason
-from hooks.settings import Settings
+from hooks.settings import PullPolicy, Settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,13 +47,34 @@ class CacheInPod:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Staging:
-    """A Job fetches the weights before any replica starts."""
+class CacheOnNode:
+    """Weights are kept in a folder of each node that a replica ran on."""
+
+    folder: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Download:
+    """What the fetcher brings, and how."""
 
     uri: str
     image: str
+    pull_policy: PullPolicy
     env: tuple[Object, ...]
     registry_secret: str  # Of type kubernetes.io/dockerconfigjson; empty: none.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Staging(Download):
+    """A Job fetches the weights before any replica starts."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StagingOnNode(Download):
+    """Each replica's first container fetches the weights, where its node does not have them yet.
+
+    The one exception to the rule that no accelerator is held while weights are downloaded.
+    """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,8 +127,8 @@ class Plan:
     runtime: str
     spec: LLMServiceSpec
     source: sources.Source
-    cache: CacheClaim | CacheInPod
-    staging: Staging | NoStaging
+    cache: CacheClaim | CacheInPod | CacheOnNode
+    staging: Staging | StagingOnNode | NoStaging
     engine: Engine
     gateway: Gateway
     settings: Settings

@@ -11,10 +11,15 @@ import re
 
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
+from hooks.llmservice import names
 from hooks.llmservice.reasons import Reason
+from hooks.llmservice.render.fetcher import FINAL_EXIT_CODES
 
 # A termination message can be 4 KiB of log.
 _LONGEST_WORDS = 300
+
+# The fetcher's one line begins with what is wrong and ends with what to do; it is quoted whole.
+_LONGEST_LINE = 1000
 
 _IMAGE_TROUBLE = {
     "ErrImageNeverPull",
@@ -34,8 +39,9 @@ class Stage(enum.IntEnum):
     WAITING = 0  # No word from the scheduler.
     UNSCHEDULABLE = 1
     STARTING = 2
-    LOADING = 3
-    READY = 4
+    STAGING = 3  # Its own first container brings the weights.
+    LOADING = 4
+    READY = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,22 +56,41 @@ class Failure:
 class PodSeen:
     """One backend Pod."""
 
-    # Since when it is awaited: since it was made, or since it last stopped being ready.
+    # Since when it is awaited: since it was made, had its weights, or stopped being ready.
     since: datetime.datetime | None
     stage: Stage
     scheduler_words: str
+    attempt: str  # How its staging last ended, where that is tried again; else empty.
     failure: Failure | None
 
 
 def read(pod: Object, container: str) -> PodSeen:
     """What ``pod`` shows of its start; ``container`` is the one that matters."""
-    status = _container_status(pod, container)
+    status = _container_status(pod, container, "containerStatuses")
+    stager = _container_status(pod, names.FETCHER_CONTAINER, "initContainerStatuses")
+    end = _bad_end(stager)
     return PodSeen(
-        since=_since(pod, status),
-        stage=_stage(pod, status),
+        since=_since(pod, status, stager),
+        stage=_stage(pod, status, stager),
         scheduler_words=objects.text(objects.condition(pod, "PodScheduled"), "message"),
-        failure=_failure(status, container),
+        attempt=fetchers_words(end) if end and not _is_final(end) else "",
+        failure=_stager_failure(stager, end) or _failure(status, container),
     )
+
+
+def fetchers_words(ended: Object) -> str:
+    """What the fetcher said of its end, on one line."""
+    words = objects.text(ended, "message") or (
+        f"the fetcher ended with exit code {objects.number(ended, 'exitCode')}"
+        f" ({objects.text(ended, 'reason') or 'no reason'})"
+    )
+    return one_line(words)
+
+
+def one_line(words: str) -> str:
+    """Words of the fetcher or about it, for a sentence that goes on."""
+    line = " ".join(words.split()).rstrip(".")
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
 
 
 def trouble(found: list[Object], container: str) -> str:
@@ -88,29 +113,64 @@ def forbidden(deployment: Object) -> str:
     return _short(re.sub(r'pods "[^"]*"', "a Pod", objects.text(condition, "message")))
 
 
-def _stage(pod: Object, status: Object) -> Stage:
+def _stage(pod: Object, status: Object, stager: Object) -> Stage:
     if objects.condition(pod, "Ready").get("status") == "True":
         return Stage.READY
     if objects.mapping(status, "state").keys() & {"running", "terminated"}:
         return Stage.LOADING
+    if "running" in objects.mapping(stager, "state") or _bad_end(stager):
+        return Stage.STAGING
     scheduled = objects.condition(pod, "PodScheduled").get("status")
     if scheduled == "True" or objects.text(pod, "spec", "nodeName"):
         return Stage.STARTING
     return Stage.UNSCHEDULABLE if scheduled == "False" else Stage.WAITING
 
 
-def _since(pod: Object, status: Object) -> datetime.datetime | None:
+def _since(pod: Object, status: Object, stager: Object) -> datetime.datetime | None:
     created = objects.time(pod, "metadata", "creationTimestamp")
     if status.get("started") is not True:
-        return created
+        return objects.time(stager, "state", "terminated", "finishedAt") or created
     return objects.time(objects.condition(pod, "Ready"), "lastTransitionTime") or created
 
 
+def _bad_end(stager: Object) -> Object:
+    """How the stager's last run ended, where that was badly and none since ended well."""
+    state, last = objects.mapping(stager, "state"), objects.mapping(stager, "lastState")
+    ended = objects.mapping(state, "terminated") or objects.mapping(last, "terminated")
+    return ended if ended.get("exitCode") not in (0, None) else {}
+
+
+def _is_final(end: Object) -> bool:
+    """Whether another try cannot mend it."""
+    return objects.number(end, "exitCode") in FINAL_EXIT_CODES
+
+
+def _stager_failure(stager: Object, end: Object) -> Failure | None:
+    if (blocked := _blocked(stager, names.FETCHER_CONTAINER)) is not None:
+        return blocked
+    if not end or not _is_final(end):
+        return None
+    return Failure(
+        reason=Reason.PREWARM_FAILED,
+        message=f"the replica's node cannot stage the weights: {fetchers_words(end)}",
+    )
+
+
 def _failure(status: Object, container: str) -> Failure | None:
-    waiting = objects.mapping(status, "state", "waiting")
+    if (blocked := _blocked(status, container)) is not None:
+        return blocked
     ended = objects.mapping(status, "state", "terminated") or objects.mapping(
         status, "lastState", "terminated"
     )
+    if not ended or objects.dig(status, "ready") is True:
+        return None
+    waiting = objects.text(status, "state", "waiting", "reason")
+    return _end(ended, container, backing_off=waiting == "CrashLoopBackOff")
+
+
+def _blocked(status: Object, container: str) -> Failure | None:
+    """What keeps the container from starting at all."""
+    waiting = objects.mapping(status, "state", "waiting")
     reason = objects.text(waiting, "reason")
     if reason in _IMAGE_TROUBLE:
         return _image_failure(status, container)
@@ -120,9 +180,7 @@ def _failure(status: Object, container: str) -> Failure | None:
             reason=Reason.CONTAINER_CONFIG_INVALID,
             message=f"container {container} cannot be created: {words or reason}",
         )
-    if not ended or objects.dig(status, "ready") is True:
-        return None
-    return _end(ended, container, backing_off=reason == "CrashLoopBackOff")
+    return None
 
 
 def _image_failure(status: Object, container: str) -> Failure:
@@ -149,8 +207,8 @@ def _end(ended: Object, container: str, *, backing_off: bool) -> Failure:
     )
 
 
-def _container_status(pod: Object, container: str) -> Object:
-    for status in objects.items(pod, "status", "containerStatuses"):
+def _container_status(pod: Object, container: str, among: str) -> Object:
+    for status in objects.items(pod, "status", among):
         if status.get("name") == container:
             return status
     return {}

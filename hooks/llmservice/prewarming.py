@@ -10,9 +10,6 @@ from hooks.llmservice.pods import Failure, Stage
 from hooks.llmservice.reasons import Reason
 from hooks.llmservice.weights import Weights
 
-# The fetcher's one line begins with what is wrong and ends with what to do; it is quoted whole.
-_LONGEST_LINE = 1000
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrewarmSeen:
@@ -69,7 +66,7 @@ def _failure(state: Weights, staged: Staged) -> Failure | None:
             )
             return Failure(
                 reason=Reason.PREWARM_FAILED,
-                message=f"Job {job} failed: {_one_line(said)}; {staged.again} tries again",
+                message=f"Job {job} failed: {pods.one_line(said)}; {staged.again} tries again",
             )
         case _:
             return _blocked(staged)
@@ -108,7 +105,7 @@ def _progress(staged: Staged) -> str:
     looked_up = f"kubectl logs -n {namespace} job/{job} --follow"
     said = f"Job {job} stages the weights; {looked_up} shows how far it is"
     words = _last_words(staged)
-    return f"{said}. An attempt failed and is made again: {_one_line(words)}" if words else said
+    return f"{said}. An attempt failed and is made again: {words}" if words else said
 
 
 def _live(staged: Staged) -> list[Object]:
@@ -132,14 +129,5 @@ def _end(pod: Object) -> tuple[str, str] | None:
         ended = objects.mapping(status, "state", "terminated")
         if status.get("name") != names.FETCHER_CONTAINER or ended.get("exitCode") in (0, None):
             continue
-        words = objects.text(ended, "message") or (
-            f"the fetcher ended with exit code {ended['exitCode']}"
-            f" ({objects.text(ended, 'reason') or 'no reason'})"
-        )
-        return objects.text(ended, "finishedAt"), words
+        return objects.text(ended, "finishedAt"), pods.fetchers_words(ended)
     return None
-
-
-def _one_line(words: str) -> str:
-    line = " ".join(words.split()).rstrip(".")
-    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."

@@ -61,6 +61,11 @@ class Reason(enum.StrEnum):
         "The weights are to be staged and the hooks do not know the fetcher's image: set"
         " NOCTAYA_FETCHER_IMAGE on them.",
     )
+    HOST_PATH_DISABLED = (
+        "HostPathDisabled",
+        "The spec keeps weights in a folder of the nodes, and no administrator has said in which:"
+        " set NOCTAYA_HOST_PATH_ROOT on the hooks, or choose another spec.cache.strategy.",
+    )
 
     # --- Progress.
     GATEWAY_STARTING = (
@@ -76,6 +81,11 @@ class Reason(enum.StrEnum):
     PREWARMING = (
         "Prewarming",
         "The weights are being staged; no accelerator is held until they are there.",
+    )
+    STAGING_ON_NODE = (
+        "StagingOnNode",
+        "A replica's node downloads the weights first. Unlike a Job's, this download holds the"
+        " accelerator; later starts on that node find them there.",
     )
     MODEL_LOADING = ("ModelLoading", "The engine runs and loads the model.")
     AUTOSCALER_MISSING = (
@@ -150,8 +160,8 @@ class Reason(enum.StrEnum):
     )
     PREWARM_FAILED = (
         "PrewarmFailed",
-        "The weights could not be staged. Mend what the message names, then delete the Job to try"
-        " again.",
+        "The weights could not be staged. Mend what the message names; a Job tries again once it"
+        " is deleted, a replica that stages on its node by itself.",
     )
     PROGRESS_DEADLINE_EXCEEDED = (
         "ProgressDeadlineExceeded",

@@ -75,11 +75,11 @@ def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
         ".Service.Name": service,
         ".Service.Namespace": namespace,
     }
-    cache = _cache(spec)
+    cache = _cache(spec, service, namespace, settings)
     place = environment.Place(
         source=source,
-        staged=weights.are_awaited(spec),
-        read_only=isinstance(cache, plan.CacheClaim) and cache.read_only,
+        staged=weights.are_staged(spec),
+        writable=_writable(cache, spec),
         paths=settings.paths,
     )
     try:
@@ -120,8 +120,7 @@ def _not_implemented(spec: LLMServiceSpec) -> list[str]:
         "spec.scaling.metric: kvCacheUtil": spec.scaling.metric == "kvCacheUtil",
         "spec.scaling.externalScaler.tls": spec.scaling.external_scaler is not None
         and spec.scaling.external_scaler.tls is not None,
-        f"spec.cache.strategy: {spec.cache.strategy}": spec.cache.strategy
-        in ("HostPath", "BakedImage"),
+        "spec.cache.strategy: BakedImage": spec.cache.strategy == "BakedImage",
         "spec.endpoint.authentication": spec.endpoint.authentication is not None,
     }
     return [path for path, is_set in set_fields.items() if is_set]
@@ -179,7 +178,7 @@ def _model_path(source: sources.Source, spec: LLMServiceSpec, settings: Settings
         case sources.Hub(repository=repository):
             return repository
         case sources.ModelScope(repository=repository, revision=revision):
-            if not weights.are_awaited(spec):
+            if not weights.are_staged(spec):
                 return repository
             folder = repository.replace("/", "--")
             return f"{cache}/modelscope/{folder}/{(revision or 'master').replace('/', '%2F')}"
@@ -195,24 +194,33 @@ def _staging(
     runtime: runtimes.Runtime,
     values: Mapping[str, str],
     settings: Settings,
-) -> plan.Staging | plan.NoStaging:
-    if isinstance(source, sources.Claim) or not weights.are_awaited(spec):
+) -> plan.Staging | plan.StagingOnNode | plan.NoStaging:
+    if isinstance(source, sources.Claim) or not weights.are_staged(spec):
         return plan.NoStaging()
     if not settings.fetcher_image:
         raise _mistake(Reason.FETCHER_MISSING, Reason.FETCHER_MISSING.help)
     assert spec.model.source is not None
     secret = spec.model.source.secret_ref
-    return plan.Staging(
+    kind = plan.Staging if weights.are_awaited(spec) else plan.StagingOnNode
+    return kind(
         uri=sources.uri(source),
         image=settings.fetcher_image,
+        pull_policy=settings.image_pull_policy,
         env=environment.of_download(runtime.spec.container.env, values, source),
         registry_secret="" if secret is None else secret.name,
     )
 
 
-def _cache(spec: LLMServiceSpec) -> plan.CacheClaim | plan.CacheInPod:
+def _cache(
+    spec: LLMServiceSpec, service: ServiceName, namespace: str, settings: Settings
+) -> plan.CacheClaim | plan.CacheInPod | plan.CacheOnNode:
     if spec.cache.strategy == "None":
         return plan.CacheInPod()
+    if spec.cache.strategy == "HostPath":
+        if not settings.host_path_root:
+            raise _mistake(Reason.HOST_PATH_DISABLED, Reason.HOST_PATH_DISABLED.help)
+        folder = names.node_folder(settings.host_path_root, namespace, service)
+        return plan.CacheOnNode(folder=folder)
     shared = spec.cache.strategy == "SharedPVC"
     return plan.CacheClaim(
         access_mode="ReadWriteMany" if shared else "ReadWriteOnce",
@@ -220,3 +228,13 @@ def _cache(spec: LLMServiceSpec) -> plan.CacheClaim | plan.CacheInPod:
         storage_class=spec.cache.storage_class_name or "",
         read_only=shared and weights.are_awaited(spec),
     )
+
+
+def _writable(
+    cache: plan.CacheClaim | plan.CacheInPod | plan.CacheOnNode, spec: LLMServiceSpec
+) -> environment.Writable:
+    if isinstance(cache, plan.CacheClaim) and cache.read_only:
+        return environment.Writable.NOTHING
+    if isinstance(cache, plan.CacheOnNode) and weights.are_staged(spec):
+        return environment.Writable.CACHES_ONLY
+    return environment.Writable.ALL

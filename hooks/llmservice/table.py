@@ -37,6 +37,7 @@ UNRESOLVED = Row(
         Reason.CACHE_SPEC_CHANGED,
         Reason.PREWARM_SPEC_CHANGED,
         Reason.FETCHER_MISSING,
+        Reason.HOST_PATH_DISABLED,
     ),
 )
 
@@ -106,6 +107,7 @@ ROWS = (
             Reason.ACTIVATING,
             Reason.SCHEDULING_DELAYED,
             Reason.STARTING,
+            Reason.STAGING_ON_NODE,
             Reason.MODEL_LOADING,
         ),
     ),

@@ -23,10 +23,18 @@ class Weights(enum.Enum):
         return self in (Weights.NOT_AWAITED, Weights.STAGED)
 
 
-def are_awaited(spec: LLMServiceSpec) -> bool:
-    """Whether the spec asks for weights that are staged before any replica starts."""
+def are_staged(spec: LLMServiceSpec) -> bool:
+    """Whether the spec asks for weights that the fetcher brings, and not the engine."""
     source = spec.model.source
     return spec.cache.prewarm or (source is not None and source.uri.startswith("oci://"))
+
+
+def are_awaited(spec: LLMServiceSpec) -> bool:
+    """Whether the spec asks for weights that a Job stages before any replica starts.
+
+    On the nodes' own folders they cannot be: which node a replica gets is not known before.
+    """
+    return are_staged(spec) and spec.cache.strategy != "HostPath"
 
 
 def judge(job: Object, claim: Object) -> Weights:

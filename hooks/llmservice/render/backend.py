@@ -4,8 +4,9 @@ import hashlib
 
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import names, sources
-from hooks.llmservice.plan import CacheClaim, CacheInPod, Plan, Staging
+from hooks.llmservice import environment, names, sources
+from hooks.llmservice.plan import CacheClaim, CacheInPod, CacheOnNode, Download, Plan, StagingOnNode
+from hooks.llmservice.render import fetcher
 
 # Scheduling, a volume and the pull of an image of many gigabytes come before the startup budget.
 _BEFORE_START_SECONDS = 300
@@ -83,7 +84,7 @@ def _template(plan: Plan) -> Object:
     annotations = {}
     if plan.engine.queue:
         annotations[names.VOLCANO_QUEUE] = plan.engine.queue
-    if isinstance(plan.staging, Staging):
+    if isinstance(plan.staging, Download):
         # Another revision has the same name for the engine, and is another model all the same.
         annotations[names.SOURCE] = plan.staging.uri
     if annotations:
@@ -106,6 +107,8 @@ def _pod(plan: Plan) -> Object:
             "fsGroup": CACHE_GROUP,
             "fsGroupChangePolicy": "OnRootMismatch",
         }
+    if isinstance(plan.staging, StagingOnNode):
+        pod["initContainers"] = [_stager(plan.staging)]
     optional: Object = {
         "imagePullSecrets": plan.pull_secrets,
         "nodeSelector": engine.node_selector,
@@ -113,6 +116,26 @@ def _pod(plan: Plan) -> Object:
         "tolerations": list(engine.tolerations),
     }
     return pod | {field: value for field, value in optional.items() if value}
+
+
+def _stager(staging: StagingOnNode) -> Object:
+    """Brings the weights into the node's folder before the engine starts.
+
+    As root, since the kubelet makes that folder for root and fsGroup means nothing there; with the
+    two capabilities that it takes where another user's engine has made folders before: to write in
+    them, and to open one of them for all.
+    """
+    return fetcher.container(
+        staging,
+        open_folders=environment.OPEN_FOLDERS,
+        security={
+            "capabilities": {"add": ["DAC_OVERRIDE", "FOWNER"], "drop": ["ALL"]},
+            "runAsGroup": 0,
+            "runAsNonRoot": False,
+            "runAsUser": 0,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    )
 
 
 def _container(plan: Plan) -> Object:
@@ -169,6 +192,8 @@ def _volumes(plan: Plan) -> list[Object]:
     if isinstance(plan.source, sources.Claim):
         claim = {"claimName": plan.source.name, "readOnly": True}
         volumes.append({"name": "models", "persistentVolumeClaim": claim})
+    if isinstance(plan.staging, StagingOnNode):
+        volumes += fetcher.auth_volumes(plan.staging, mode=0o400)
     return volumes
 
 
@@ -178,3 +203,5 @@ def _cache_volume(plan: Plan) -> Object:
             return {"persistentVolumeClaim": {"claimName": names.cache(plan.service)}}
         case CacheInPod():
             return {"emptyDir": {}}
+        case CacheOnNode(folder=folder):
+            return {"hostPath": {"path": folder, "type": "DirectoryOrCreate"}}

@@ -246,6 +246,7 @@ ARTIFACT: Obj = {
         }
     }
 }
+ON_NODE: Obj = {"strategy": "HostPath", "prewarm": True}
 LOCAL: Obj = {"strategy": "NodeLocalPVC", "prewarm": True}
 SHARED: Obj = {"strategy": "SharedPVC", "prewarm": True}
 
@@ -285,6 +286,23 @@ def prewarm_failed() -> World:
     )
     world.job_ends(complete=False)
     return world
+
+
+def staging_on_node(**stager: object) -> World:
+    """A replica has a node, and its first container is in this state."""
+    parent = service(**HUB, cache=ON_NODE, runtime={"name": "vllm"})
+    world = serving(World(parent, json.loads(json.dumps(VLLM))), replicas=0)
+    world.scale(1)
+    status = {"name": "fetcher", "image": "fetcher:1", **stager}
+    world.add_pod("m-backend-1", conditions=[scheduled()], initContainerStatuses=[status])
+    return world
+
+
+def failed_on_node() -> World:
+    said = "no space: 40.2 GB are needed and 12.5 GB are free: make room"
+    return staging_on_node(
+        state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ended(14, "Error", said)
+    )
 
 
 def job_deleted() -> World:
@@ -413,6 +431,16 @@ COMPOSITE: dict[str, Callable[[], World]] = {
     "no-runtime": lambda: World(service(runtime={"name": "missing"})),
     "not-implemented": lambda: mistaken(cache={"strategy": "BakedImage"}),
     "revision-without-staging": lambda: mistaken(model={"source": {"uri": "hf://org/name@v1"}}),
+    "on-node-artifact": lambda: World(
+        service(**ARTIFACT, cache={"strategy": "HostPath"}, runtime={"name": "vllm"}),
+        json.loads(json.dumps(VLLM)),
+    ),
+    "on-node-failed": failed_on_node,
+    "on-node-modelscope": lambda: World(
+        service(**MODELSCOPE, cache={"strategy": "HostPath"}, runtime={"name": "vllm"}),
+        json.loads(json.dumps(VLLM)),
+    ),
+    "on-node-staging": lambda: staging_on_node(state={"running": {}}),
     "scheduled": scheduled_now,
     "too-slow": too_slow,
     "unschedulable": starting,

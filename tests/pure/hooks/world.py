@@ -28,6 +28,7 @@ NOON = datetime.datetime(2026, 6, 1, 12, 0, 0, tzinfo=datetime.UTC)
 SETTINGS = Settings(
     gateway_image="registry.example/noctaya/gateway:1",
     fetcher_image="registry.example/noctaya/fetcher:1",
+    host_path_root="/var/lib/noctaya",
 )
 
 COMPOSITE_KINDS = {
@@ -74,6 +75,7 @@ class World:
         self.foreign: list[Obj] = []
         self.pods: dict[str, Obj] = {}
         self.now = NOON
+        self.settings = SETTINGS
         self.writes: list[str] = []
 
     # --- What the world does ----------------------------------------------------------------------
@@ -205,7 +207,7 @@ class World:
 
     def ask_composite(self) -> Obj:
         request = wire.load(wire.CompositeRequest, self.composite_request())
-        return wire.dump(llmservice.sync(request, settings=SETTINGS, now=self.now))
+        return wire.dump(llmservice.sync(request, settings=self.settings, now=self.now))
 
     def ask_decorator(self) -> Obj:
         request = wire.load(wire.DecoratorRequest, self.decorator_request())
