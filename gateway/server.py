@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from gateway import calls, errors, log
+from gateway import calls, errors, log, vanishing
 from gateway.answer import Answer
 from gateway.settings import Listen
 
@@ -44,6 +44,8 @@ class Server:
             at.port,
             backlog=_BACKLOG,
         )
+        for listener in self._listener.sockets:
+            vanishing.notice_client(listener)
 
     def stop_listening(self) -> None:
         if self._listener is not None:
