@@ -24,7 +24,7 @@ class GatewaySeen:
     available: bool
     # Since when it is not; None where it is, or where nothing tells.
     unavailable_since: datetime.datetime | None
-    trouble: str  # What its Pods say; may be empty.
+    trouble: str  # Why it has no Pods, or what they say; may be empty.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,8 @@ def _gateway(service: ServiceName, namespace: str, request: wire.CompositeReques
         unavailable_since=None
         if available
         else since or objects.time(deployment, "metadata", "creationTimestamp"),
-        trouble=pods.trouble(_pods(request, "gateway"), names.GATEWAY_CONTAINER),
+        trouble=pods.forbidden(deployment)
+        or pods.trouble(_pods(request, "gateway"), names.GATEWAY_CONTAINER),
     )
 
 

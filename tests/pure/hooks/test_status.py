@@ -57,6 +57,23 @@ def test_a_gateway_that_stays_away_is_a_failure_after_two_minutes() -> None:
     )
 
 
+def test_a_gateway_whose_pods_are_refused_says_who_refuses_them() -> None:
+    world = World()
+    world.settle()
+    world.gateway_becomes(available=False)
+    world.deployment("gateway")["status"]["conditions"].append(
+        {
+            "type": "ReplicaFailure",
+            "status": "True",
+            "message": 'pods "m-gateway-6d4-x2x4z" is forbidden: exceeded quota: pods',
+        }
+    )
+    world.pass_time(121)
+    world.settle()
+    assert world.ready() == ("Pending", "False", "GatewayNotReady")
+    assert "a Pod is forbidden: exceeded quota: pods" in world.condition("Ready")["message"]
+
+
 def test_at_zero_all_well_is_ready() -> None:
     world = at_zero()
     assert world.ready() == ("ScaledToZero", "True", "ScaledToZero")
