@@ -32,7 +32,8 @@ check: install
 
 test: check
 	$(BIN)/pytest -n 3 --dist loadfile tests/pure tests/process
-	$(BIN)/pytest tests/cluster
+	$(BIN)/pytest -n 4 --dist loadfile -m "not alone" tests/cluster
+	$(BIN)/pytest -m alone tests/cluster
 
 bench: install
 	$(BIN)/python -m bench.coldstart

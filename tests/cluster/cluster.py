@@ -1,6 +1,7 @@
 """What a test holds: one running cluster and the ways into it."""
 
 import contextlib
+import fcntl
 import functools
 import json
 import pathlib
@@ -24,6 +25,7 @@ from tests.cluster import (
     namespaces,
     node,
     programs,
+    reads,
     rig,
     transport,
 )
@@ -42,6 +44,7 @@ class Cluster:
     def __init__(self, instance: layout.Instance) -> None:
         self.instance = instance
         self.audit = audit.Log(instance.audit_log)
+        self._reader = reads.Reader(instance, self._dial)
 
     # Objects
 
@@ -62,18 +65,10 @@ class Cluster:
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Object | None:
         """The object, or None where it does not exist."""
-        text = self.kubectl(
-            "get", kind, name, f"--namespace={namespace}", "--ignore-not-found", "--output=json"
-        )
-        found: Object | None = json.loads(text) if text else None
-        return found
+        return self._reader.get(kind, name, namespace)
 
     def objects(self, kind: str, namespace: str = "default", selector: str = "") -> list[Object]:
-        text = self.kubectl(
-            "get", kind, f"--namespace={namespace}", f"--selector={selector}", "--output=json"
-        )
-        items: list[Object] = json.loads(text)["items"]
-        return items
+        return self._reader.list(kind, namespace, selector)
 
     @functools.cached_property
     def api(self) -> Any:
@@ -92,6 +87,22 @@ class Cluster:
             yield name
         finally:
             self.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=90s")
+
+    @contextlib.contextmanager
+    def once(self, what: str) -> Iterator[bool]:
+        """Whether the block is to do ``what``: True for the first of all processes that ask.
+
+        The others wait until it is done; where it failed, the next one is the first.
+        """
+        folder = self.instance.state / "once"
+        folder.mkdir(exist_ok=True)
+        with open(folder / what, "a+") as note:
+            fcntl.flock(note, fcntl.LOCK_EX)
+            note.seek(0)
+            first = not note.read()
+            yield first
+            if first:
+                note.write("done")
 
     # Waiting
 

@@ -10,6 +10,8 @@ import pytest
 from tests.cluster import audit, images, layout, node
 from tests.cluster import cluster as running
 
+pytestmark = pytest.mark.alone
+
 _WEB = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

@@ -13,6 +13,8 @@ import pytest
 from tests.cluster import cgroups, errors, keeper, layout, machine, processes, programs, rig
 from tests.cluster import cluster as running
 
+pytestmark = pytest.mark.alone
+
 _SUFFIX = "spare"
 
 

@@ -70,6 +70,16 @@ def volume(name: str, storage_class: str, path: str, node: str) -> Object:
     }
 
 
+def pod_quota(namespace: str, pods: int) -> Object:
+    """A quota that lets a namespace have so many Pods."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"namespace": namespace, "name": "pods"},
+        "spec": {"hard": {"pods": str(pods)}},
+    }
+
+
 def service(
     namespace: str,
     name: str,

@@ -14,18 +14,22 @@ Start = Callable[..., Endpoint]
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: running.Cluster) -> Iterator[running.Cluster]:
-    """Noctaya, Metacontroller and KEDA, each under its shipped account."""
-    cluster.keda_install()
-    noctaya.install(cluster)
-    noctaya.start_metacontroller(cluster)
-    cluster.apply(
-        builders.runtime("echo-quick"),
-        builders.runtime("echo-slow", load_seconds=4),
-        builders.runtime("echo-drains", drains=True),
-    )
-    yield cluster
-    noctaya.stop_metacontroller(cluster)
+def installed(cluster: running.Cluster, testrun_uid: str) -> running.Cluster:
+    """Noctaya, Metacontroller and KEDA, each under its shipped account.
+
+    Workers share them. They are left running: most often the rig goes with the session.
+    """
+    with cluster.once(f"install-{testrun_uid}") as first:
+        if first:
+            cluster.keda_install()
+            noctaya.install(cluster)
+            noctaya.start_metacontroller(cluster)
+            cluster.apply(
+                builders.runtime("echo-quick"),
+                builders.runtime("echo-slow", load_seconds=4),
+                builders.runtime("echo-drains", drains=True),
+            )
+    return cluster
 
 
 @pytest.fixture(scope="session")
@@ -49,9 +53,3 @@ def start(installed: running.Cluster) -> Iterator[Start]:
     yield begin
     if namespaces:
         installed.kubectl("delete", "namespace", *namespaces, "--wait=false")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def quiet(start: Start) -> Endpoint:
-    """A service that nobody uses while the others are busy; see ``test_quiet``."""
-    return start("quiet")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster import cluster as running
-from tests.cluster import layout, noctaya
+from tests.cluster import noctaya
+from tests.cluster.scenarios import builders
 from tests.cluster.scenarios.conftest import Start
 from tests.cluster.scenarios.endpoint import Endpoint
 
@@ -68,11 +69,13 @@ def test_removing_the_parents_annotation_does_not_touch_a_serving_model(serving:
 
 
 def test_a_gateway_that_is_away_for_a_minute_costs_no_scaled_object(serving: Endpoint) -> None:
-    """The only node takes no Pods, so a deleted gateway stays away; its model runs on."""
+    """Its namespace takes no further Pod, so a deleted gateway stays away; its model runs on."""
     serving.wait_ready()
     before = serving.scaled_object()["metadata"]["uid"]
     since = serving.cluster.audit.mark()
-    serving.cluster.kubectl("cordon", layout.NODE_NAME)
+    quota = builders.pod_quota(serving.namespace, len(serving.pods()))
+    serving.cluster.apply(quota)
+    serving.cluster.wait("the quota is in force", lambda: _counted(serving))
     try:
         [gateway] = [pod["metadata"]["name"] for pod in serving.pods("gateway")]
         serving.cluster.kubectl("delete", "pod", gateway, f"-n={serving.namespace}", "--wait=false")
@@ -84,12 +87,31 @@ def test_a_gateway_that_is_away_for_a_minute_costs_no_scaled_object(serving: End
         assert not serving.gateway()["status"].get("availableReplicas")
         assert serving.condition("Ready")["status"] == "False"
     finally:
-        serving.cluster.kubectl("uncordon", layout.NODE_NAME)
+        serving.cluster.kubectl("delete", "resourcequota", "pods", f"-n={serving.namespace}")
+    _nudge_replica_sets(serving)
     serving.wait_ready()
     assert serving.ask("Back again").finished
     assert serving.scaled_object()["metadata"]["uid"] == before
     assert serving.replica_numbers(since) in ([], [1])
     assert not serving.deletions(since)
+
+
+def _counted(serving: Endpoint) -> bool:
+    """Whether the quota is in force: until it has counted once, nothing is refused."""
+    quota = serving.cluster.get("resourcequota", "pods", serving.namespace) or {}
+    return "used" in quota.get("status", {})
+
+
+def _nudge_replica_sets(serving: Endpoint) -> None:
+    """Refused Pods are tried again after a growing pause; an event of their set ends it."""
+    serving.cluster.kubectl(
+        "annotate",
+        "replicaset",
+        "--all",
+        "--overwrite",
+        f"rig.noctaya.io/nudged={time.time()}",
+        f"-n={serving.namespace}",
+    )
 
 
 @pytest.fixture
@@ -100,6 +122,7 @@ def without_autoscaling(installed: running.Cluster) -> Iterator[running.Cluster]
     noctaya.install_autoscaling(installed)
 
 
+@pytest.mark.alone
 def test_a_request_older_than_its_scaled_object_starts_one_replica_once(
     without_autoscaling: running.Cluster, start: Start
 ) -> None:

@@ -4,7 +4,7 @@ import datetime
 import time
 
 from tests.cluster import audit
-from tests.cluster.scenarios.endpoint import Endpoint
+from tests.cluster.scenarios.conftest import Start
 
 QUIET_SECONDS = 120
 
@@ -12,8 +12,9 @@ QUIET_SECONDS = 120
 SETTLING = datetime.timedelta(seconds=15)
 
 
-def test_an_idle_service_is_not_written_to(quiet: Endpoint) -> None:
-    """By nobody at all. It was idle all the while that other tests kept the cluster busy."""
+def test_an_idle_service_is_not_written_to(start: Start) -> None:
+    """By nobody at all, while other workers keep the cluster busy."""
+    quiet = start("quiet")
     quiet.wait_asleep()
     asleep = datetime.datetime.fromisoformat(quiet.condition("Ready")["lastTransitionTime"])
     end = asleep + SETTLING + datetime.timedelta(seconds=QUIET_SECONDS)

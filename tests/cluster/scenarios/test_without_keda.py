@@ -9,6 +9,8 @@ from tests.cluster import cluster as running
 from tests.cluster import noctaya
 from tests.cluster.scenarios.conftest import Start
 
+pytestmark = pytest.mark.alone
+
 POKES = 5
 POKE_SECONDS = 6.0
 
