@@ -8,7 +8,9 @@ import time
 
 import requests
 
-from tests.cluster.standin import objects
+from tests.cluster.standin import endpoints, objects
+from tests.cluster.standin.endpoints import Endpoint
+from tests.cluster.standin.informer import Informers
 from tests.cluster.standin.objects import BadController, Obj
 
 
@@ -30,13 +32,12 @@ class Hook:
 
     url: str
     timeout_seconds: float
+    endpoint: Endpoint
 
     def call(self, request: Obj) -> bytes:
         """POST a request; answers the body of a 200, else raises `HookFailed` or `RetryLater`."""
         try:
-            with requests.Session() as session:
-                # Proxies of the machine do not lead to the cluster's Services.
-                session.trust_env = False
+            with self.endpoint.session() as session:
                 answer = session.post(self.url, json=request, timeout=self.timeout_seconds)
         except requests.RequestException as e:
             raise HookFailed(f"{self.url} did not answer: {e}") from e
@@ -47,7 +48,7 @@ class Hook:
         return answer.content
 
 
-def from_spec(controller: Obj, name: str) -> Hook | None:
+def from_spec(controller: Obj, name: str, informers: Informers) -> Hook | None:
     """The controller's hook of this name, if it has one; only v2 webhooks by URL are served."""
     spec = (controller["spec"].get("hooks") or {}).get(name)
     if spec is None:
@@ -56,7 +57,11 @@ def from_spec(controller: Obj, name: str) -> Hook | None:
     if spec.get("version") != "v2" or "url" not in webhook:
         raise BadController(f"hook {name} is {spec!r}: the stand-in serves v2 webhooks by url only")
     timeout = objects.duration_seconds(webhook.get("timeout") or "10s")
-    return Hook(url=webhook["url"], timeout_seconds=timeout)
+    return Hook(
+        url=webhook["url"],
+        timeout_seconds=timeout,
+        endpoint=endpoints.resolve(controller, webhook["url"], informers),
+    )
 
 
 def retry_after_seconds(header: str, *, now: float) -> float:

@@ -54,10 +54,10 @@ class Runner:
 
         ``parent`` and ``child_rules`` are the resource rules of the controller's spec.
         """
-        sync_hook = hook.from_spec(controller, "sync")
+        sync_hook = hook.from_spec(controller, "sync", informers)
         if sync_hook is None or "finalize" in controller["spec"]["hooks"]:
             raise BadController("the stand-in needs a sync hook and serves no finalize hook")
-        customize = hook.from_spec(controller, "customize")
+        customize = hook.from_spec(controller, "customize", informers)
         self._name = f"{controller['kind']} {controller['metadata']['name']}"
         self._sync = sync
         self._queue: WorkQueue[Key] = WorkQueue()
