@@ -4,7 +4,7 @@ Only what is used is modelled. Requests are read leniently at their edges, since
 send more; responses are strict, since version 2 refuses unknown fields in them.
 """
 
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,6 +22,9 @@ class _Request(BaseModel):
     """A question about ``parent``."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel)
+
+    # Whether parents of this kind live in namespaces.
+    namespaced: ClassVar[bool] = True
 
     parent: Object
 
@@ -48,6 +51,18 @@ class CustomizeRequest(_Request):
     """Asks which related objects a parent's sync needs. The same for both kinds of controllers."""
 
 
+class RuntimeDecoratorRequest(DecoratorRequest):
+    """The same about a cluster-scoped parent."""
+
+    namespaced = False
+
+
+class RuntimeCustomizeRequest(CustomizeRequest):
+    """The same about a cluster-scoped parent."""
+
+    namespaced = False
+
+
 class Response(BaseModel):
     """An answer; version 2 refuses fields that it does not know."""
 
@@ -65,10 +80,11 @@ class CompositeResponse(Response):
 
 
 class DecoratorResponse(Response):
-    """The attachments as they should be, and the annotations to set on the parent."""
+    """The attachments as they should be, and what to write on the parent."""
 
     attachments: list[Object]  # No default: an attachment left out is an attachment deleted.
     annotations: dict[str, str]
+    status: Object | None = None  # The whole of it; None leaves the parent's alone.
     resync_after_seconds: float = 0.0
 
 
@@ -101,7 +117,7 @@ def load(kind: type[Request], body: Any) -> Request:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in fault["loc"])
         raise RequestError(f"{where}: {fault['msg']}") from None
-    for field in ("name", "namespace"):
+    for field in ("name", "namespace") if kind.namespaced else ("name",):
         if not objects.text(request.parent, "metadata", field):
             raise RequestError(f"the parent's metadata.{field} is not a name")
     if isinstance(request, CompositeRequest):

@@ -46,6 +46,10 @@ def explained(asked: Recording, answer: Object) -> Iterator[str]:
             yield from _composite(asked)
         case questions.DECORATOR_SYNC:
             yield from _decorator(asked)
+        case questions.RUNTIME_SYNC:
+            accepted = objects.condition(answer, "Accepted")
+            yield f"Accepted is {accepted['status']}, {accepted['reason']}: {accepted['message']}"
+            yield "attachments: none, since a runtime's status is all that is written"
         case _:
             for rule in answer["relatedResources"]:
                 yield f"related: {_rule(rule)}"

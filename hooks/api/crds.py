@@ -51,6 +51,8 @@ def inferenceruntimes() -> CRD:
         columns=[
             _column("Vendor", ".spec.vendor"),
             _column("Priority", ".spec.priority", kind="integer"),
+            _column("Accepted", '.status.conditions[?(@.type=="Accepted")].status'),
+            _column("Reason", '.status.conditions[?(@.type=="Accepted")].reason'),
             _column("Image", ".spec.container.image"),
             _column("Age", ".metadata.creationTimestamp", kind="date"),
         ],

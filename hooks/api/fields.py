@@ -4,6 +4,7 @@ Scalars are strict: an API server refuses ``"3"`` for an integer, so the hooks r
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
@@ -88,7 +89,15 @@ INT32 = whole(-(2**31))
 INT64 = Value({"type": "integer", "format": "int64"}, (Strict(), Field(ge=-(2**63), lt=2**63)))
 
 Flag = Annotated[bool, Value({"type": "boolean"}, (Strict(),))]
-ObjectName = Annotated[str, text(253)]
+# A DNS subdomain, as the name of every object that is referred to.
+ObjectName = Annotated[str, text(253, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+DataKey = Annotated[str, text(253, pattern="^[-._a-zA-Z0-9]+$")]
+# Of a device plugin. A name without a domain would be one of Kubernetes' own.
+ResourceName = Annotated[
+    str,
+    text(317, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"),
+]
+HeaderName = Annotated[str, text(256, pattern="^[-A-Za-z0-9]+$")]
 EnvName = Annotated[str, text(253, pattern=r"^[^=]+$")]
 PortName = Annotated[str, text(15, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 Argument = Annotated[str, text(8192, least=0)]
@@ -221,13 +230,26 @@ class _Unique:
         return values
 
 
-TextMap = Annotated[
-    Mapping[str, Annotated[str, Strict()]],
+_LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL_KEY = f"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_LABEL_NAME}"
+_LABEL_VALUE = f"^({_LABEL_NAME})?$"
+
+
+def _label_keys(labels: Mapping[str, str]) -> Mapping[str, str]:
+    for key in labels:
+        if not re.fullmatch(_LABEL_KEY, key):
+            raise ValueError(f"{key!r} is no name of a label; expected NAME or DOMAIN/NAME")
+    return labels
+
+
+LabelMap = Annotated[
+    Mapping[str, Annotated[str, Strict(), pydantic.StringConstraints(pattern=_LABEL_VALUE)]],
     Value(
         {
             "type": "object",
-            "additionalProperties": {"type": "string", "maxLength": 63},
+            "additionalProperties": {"type": "string", "maxLength": 63, "pattern": _LABEL_VALUE},
             "maxProperties": 64,
-        }
+        },
+        (AfterValidator(_label_keys),),
     ),
 ]

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from hooks.api.fields import (
     Argument,
+    DataKey,
     Duration,
     Flag,
     ObjectName,
@@ -21,6 +22,7 @@ from hooks.api.fields import (
     text,
     whole,
 )
+from hooks.k8s import quantity
 
 # KEDA names an HPA `keda-hpa-` + name, and an HPA's name has 63 characters at most.
 NAME_MOST = 54
@@ -309,12 +311,22 @@ class GatewayResources(Spec):
     requests: ResourceAmounts | None = Field(None, description="Requested by each gateway replica.")
     limits: ResourceAmounts | None = Field(None, description="Limit of each gateway replica.")
 
+    @pydantic.model_validator(mode="after")
+    def _requests_within_limits(self) -> "GatewayResources":
+        if self.requests is None or self.limits is None:
+            return self
+        for name in ("cpu", "memory"):
+            asked, most = getattr(self.requests, name), getattr(self.limits, name)
+            if asked and most and quantity.parse(asked) > quantity.parse(most):
+                raise ValueError(f"requests.{name} {asked} is more than limits.{name} {most}")
+        return self
+
 
 class SecretKey(Spec):
     """A key of a Secret in the service's namespace."""
 
     name: ObjectName = Field(description="Name of the Secret in the service's namespace.")
-    key: ObjectName = Field(description="Key of the Secret's data.")
+    key: DataKey = Field(description="Key of the Secret's data.")
 
 
 class Authentication(Spec):

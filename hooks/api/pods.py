@@ -12,8 +12,10 @@ from pydantic import Field
 from hooks.api.fields import (
     INT64,
     Argument,
+    DataKey,
     EnvName,
     Flag,
+    HeaderName,
     IntOrText,
     ObjectName,
     Quantity,
@@ -30,7 +32,7 @@ class KeyRef(Spec):
     """A key of a Secret or ConfigMap in the service's namespace."""
 
     name: ObjectName = Field(description="Name of the object in the service's namespace.")
-    key: ObjectName = Field(description="Key within the object.")
+    key: DataKey = Field(description="Key within the object.")
     optional: Flag | None = Field(
         None, description="Whether the container may start where the object or the key is missing."
     )
@@ -123,6 +125,23 @@ class EnvVar(Spec):
 class Toleration(Spec):
     """A node taint that the Pod tolerates."""
 
+    cel = (
+        Rule(
+            "(has(self.key) && self.key != '')"
+            " || (has(self.operator) && self.operator == 'Exists')",
+            "a toleration without a key needs operator: Exists",
+        ),
+        Rule(
+            "!has(self.operator) || self.operator != 'Exists'"
+            " || !has(self.value) || self.value == ''",
+            "a toleration with operator: Exists takes no value",
+        ),
+        Rule(
+            "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            "tolerationSeconds needs effect: NoExecute",
+        ),
+    )
+
     key: Annotated[str, text(317, least=0)] | None = Field(
         None, description="Taint key; all keys where it is empty and operator is Exists."
     )
@@ -139,11 +158,24 @@ class Toleration(Spec):
         None, description="How long a NoExecute taint is tolerated; for ever where it is left out."
     )
 
+    @pydantic.model_validator(mode="after")
+    def _as_an_api_server_takes_it(self) -> "Toleration":
+        exists = self.operator == "Exists"
+        broken = (
+            not self.key and not exists,
+            exists and bool(self.value),
+            self.toleration_seconds is not None and self.effect != "NoExecute",
+        )
+        for rule, is_broken in zip(self.cel, broken, strict=True):
+            if is_broken:
+                raise ValueError(rule.message)
+        return self
+
 
 class HttpHeader(Spec):
     """A header of a probe's request."""
 
-    name: Annotated[str, text(256)] = Field(description="Name of the header.")
+    name: HeaderName = Field(description="Name of the header.")
     value: Annotated[str, text(4096, least=0)] = Field(description="Value of the header.")
 
 
@@ -166,8 +198,8 @@ class HttpGet(Spec):
 class ExecAction(Spec):
     """A probe that runs a command in the container."""
 
-    command: Annotated[tuple[Argument, ...], many(64)] = Field(
-        (), description="Command and arguments; no shell is involved."
+    command: Annotated[tuple[Argument, ...], many(64, least=1)] = Field(
+        description="Command and arguments; no shell is involved."
     )
 
 

@@ -10,13 +10,14 @@ from hooks.api.fields import (
     Argument,
     Flag,
     IntOrText,
+    LabelMap,
     MetricName,
     MetricsPath,
     ObjectName,
     PortName,
+    ResourceName,
     Rule,
     Spec,
-    TextMap,
     many,
     text,
     whole,
@@ -87,11 +88,11 @@ class Scheduler(Spec):
 class Accelerator(Spec):
     """The device that the engine runs on, and where it is found."""
 
-    resource_name: Annotated[str, text(317)] = Field(
+    resource_name: ResourceName = Field(
         description="Resource of the device plugin, for example nvidia.com/gpu."
     )
     sharing: Sharing = Field(Sharing.model_construct(), description="Whether devices are shared.")
-    node_selector: TextMap = Field({}, description="nodeSelector of backend and prewarm Pods.")
+    node_selector: LabelMap = Field({}, description="nodeSelector of backend and prewarm Pods.")
     tolerations: Annotated[tuple[Toleration, ...], many(64)] = Field(
         (), description="Tolerations of backend and prewarm Pods."
     )
@@ -102,6 +103,20 @@ class Accelerator(Spec):
 
 class Health(Spec):
     """When a replica is ready, started and alive."""
+
+    cel = (
+        Rule(
+            "[has(self.startup) && has(self.startup.successThreshold)"
+            " && self.startup.successThreshold > 1,"
+            " has(self.liveness) && has(self.liveness.successThreshold)"
+            " && self.liveness.successThreshold > 1].all(x, !x)",
+            "successThreshold must be 1 on startup and liveness probes",
+        ),
+        Rule(
+            "!has(self.readiness) || !has(self.readiness.terminationGracePeriodSeconds)",
+            "terminationGracePeriodSeconds is not for readiness probes",
+        ),
+    )
 
     readiness: Probe | None = Field(
         None,
@@ -114,6 +129,15 @@ class Health(Spec):
     liveness: Probe | None = Field(
         None, description="Restarts a replica that fails after its start; none where left out."
     )
+
+    @pydantic.model_validator(mode="after")
+    def _as_an_api_server_takes_it(self) -> "Health":
+        once = (self.startup, self.liveness)
+        if any(probe is not None and (probe.success_threshold or 1) > 1 for probe in once):
+            raise ValueError(self.cel[0].message)
+        if self.readiness is not None and self.readiness.termination_grace_period_seconds:
+            raise ValueError(self.cel[1].message)
+        return self
 
 
 class Lifecycle(Spec):

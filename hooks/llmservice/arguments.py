@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 
 _TEMPLATE = re.compile(r"\{\{(.*?)(\}\}|$)", re.DOTALL)
 
+# What may stand in double braces.
+TEMPLATES = (".Model.Path", ".Service.Name", ".Service.Namespace")
+
 # vLLM takes names from a LoRA request or from a file too: then only the engine knows them all.
 _NAMES_UNKNOWN = ("--enable-lora", "--lora-modules", "--config")
 
@@ -27,6 +30,11 @@ def fill(text: str, values: Mapping[str, str]) -> str:
         return value
 
     return _TEMPLATE.sub(replace, text)
+
+
+def check(text: str) -> None:
+    """Raises TemplateError where ``text`` cannot be filled."""
+    fill(text, dict.fromkeys(TEMPLATES, ""))
 
 
 def served_names(arguments: Sequence[str]) -> tuple[str, ...]:

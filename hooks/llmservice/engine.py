@@ -7,7 +7,7 @@ from hooks.api.llmservice import GatewayResources, LLMServiceSpec, ResourceAmoun
 from hooks.api.pods import dump
 from hooks.k8s import objects, quantity
 from hooks.k8s.objects import Object
-from hooks.llmservice import arguments, drain, environment, names, plan
+from hooks.llmservice import arguments, drain, environment, names, plan, vendors
 from hooks.llmservice.runtimes import Runtime
 
 # Kubernetes' own defaults, for what a probe leaves out.
@@ -21,7 +21,7 @@ _LONGEST_BUDGET_SECONDS = 2**30
 def plan_engine(
     runtime: Runtime, spec: LLMServiceSpec, values: Mapping[str, str], place: environment.Place
 ) -> plan.Engine:
-    """The engine's container. Raises TemplateError."""
+    """The engine's container."""
     container = runtime.spec.container
     accelerator = runtime.spec.accelerator
     startup = _startup(runtime)
@@ -70,9 +70,10 @@ def _resources(runtime: Runtime, spec: LLMServiceSpec) -> Object:
     if spec.resources.memory is not None:
         requests["memory"] = limits["memory"] = spec.resources.memory
     if runtime.has_accelerator:
-        devices = quantity.canonical(str(spec.resources.accelerators))
-        name = runtime.spec.accelerator.resource_name
-        requests[name] = limits[name] = devices
+        vendor = vendors.KNOWN[runtime.spec.vendor]
+        devices = vendor.devices(runtime.spec.accelerator, spec.resources.accelerators)
+        requests |= devices
+        limits |= devices
     both = {"limits": limits, "requests": requests}
     return {kind: amounts for kind, amounts in both.items() if amounts}
 

@@ -44,6 +44,14 @@ asked for nothing before that.
 ## Reasons
 """
 
+_RUNTIMES = """
+## InferenceRuntimes
+
+`kubectl get inferenceruntimes` shows the condition `Accepted`: whether services can run on the
+runtime. A mistake is told there before a service fails on it. `Accepted` is True with the reason
+`RuntimeAmbiguous` where services can name the runtime, but cannot select it by its vendor.
+"""
+
 
 def files() -> dict[str, str]:
     """File name -> text, for every file that is made here."""
@@ -70,6 +78,8 @@ def _page() -> Iterator[str]:
     for row in table.ROWS:
         yield from _section(_heading(row), row.reasons)
     yield from _section("Of the other conditions", table.ELSEWHERE)
+    yield _RUNTIMES
+    yield from _section("Of InferenceRuntimes", table.OF_RUNTIMES)
 
 
 def _heading(row: Row) -> str:

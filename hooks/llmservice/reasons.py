@@ -96,6 +96,7 @@ class Reason(enum.StrEnum):
     )
 
     # --- All well.
+    ACCEPTED = ("Accepted", "Services can run on the InferenceRuntime.")
     AVAILABLE = ("Available", "At least one replica is ready.")
     SCALED_TO_ZERO = (
         "ScaledToZero",

@@ -70,11 +70,8 @@ def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
     runtime = _runtime(spec, request)
     service = ServiceName(objects.text(request.parent, "metadata", "name"))
     namespace = objects.text(request.parent, "metadata", "namespace")
-    values = {
-        ".Model.Path": _model_path(source, spec, settings),
-        ".Service.Name": service,
-        ".Service.Namespace": namespace,
-    }
+    texts = (_model_path(source, spec, settings), service, namespace)
+    values = dict(zip(arguments.TEMPLATES, texts, strict=True))
     cache = _cache(spec, service, namespace, settings)
     place = environment.Place(
         source=source,
@@ -82,12 +79,7 @@ def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
         writable=_writable(cache, spec),
         paths=settings.paths,
     )
-    try:
-        container = engine.plan_engine(runtime, spec, values, place)
-        staging = _staging(source, spec, runtime, values, settings)
-    except arguments.TemplateError as error:
-        message = f"InferenceRuntime {runtime.name}: {error}"
-        raise _Mistake(Unresolved(reason=Reason.RUNTIME_INVALID, message=message)) from None
+    container = engine.plan_engine(runtime, spec, values, place)
     return Plan(
         service=service,
         namespace=namespace,
@@ -95,7 +87,7 @@ def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
         spec=spec,
         source=source,
         cache=cache,
-        staging=staging,
+        staging=_staging(source, spec, runtime, values, settings),
         engine=container,
         gateway=engine.plan_gateway(runtime, spec, container),
         settings=settings,
@@ -159,13 +151,16 @@ def _runtime(spec: LLMServiceSpec, request: wire.CompositeRequest) -> runtimes.R
         for obj in request.related.get(names.RUNTIMES, {}).values()
     }
     runtime = _expect(runtimes.choose(spec.runtime, known))
-    if runtime.spec.accelerator.sharing.supported:
-        raise _mistake(
-            Reason.NOT_IMPLEMENTED,
-            f"not implemented in this version: spec.accelerator.sharing.supported of"
-            f" InferenceRuntime {runtime.name}",
-        )
-    return runtime
+    used = objects.text(request.parent, "status", "resolvedRuntime")
+    # An edit is a new choice, and so is the service's first look at any runtime.
+    if not used or spec.runtime.name is not None or _is_edited(request.parent):
+        return runtime
+    return _expect(runtimes.not_lost(runtime, used, known))
+
+
+def _is_edited(parent: Object) -> bool:
+    seen = objects.number(parent, "status", "observedGeneration")
+    return seen != objects.number(parent, "metadata", "generation")
 
 
 def _model_path(source: sources.Source, spec: LLMServiceSpec, settings: Settings) -> str:

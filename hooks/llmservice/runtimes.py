@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Literal
 
@@ -11,7 +12,7 @@ from hooks.api.llmservice import RuntimeChoice
 from hooks.api.runtime import InferenceRuntimeSpec
 from hooks.k8s import duration, objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import names
+from hooks.llmservice import arguments, names
 from hooks.llmservice.plan import Unresolved
 from hooks.llmservice.reasons import Reason
 
@@ -33,15 +34,47 @@ def choose(choice: RuntimeChoice, known: dict[str, Object]) -> Runtime | Unresol
     if choice.name is not None:
         return _named(choice.name, known)
     assert choice.selector is not None
-    usable = [r for r in map(read, known.values()) if isinstance(r, Runtime)]
-    for vendor in choice.selector.vendor:
-        candidates = [runtime for runtime in usable if runtime.spec.vendor == vendor]
+    vendors = choice.selector.vendor
+    for vendor in vendors:
+        candidates = usable_of(vendor, known)
         if candidates:
             return _of_highest_priority(vendor, candidates)
-    vendors = " or ".join(choice.selector.vendor)
+    for _, obj in sorted(known.items()):
+        found = read(obj)
+        if isinstance(found, Unresolved) and objects.text(obj, "spec", "vendor") in vendors:
+            return found
     return Unresolved(
         reason=Reason.RUNTIME_NOT_FOUND,
-        message=f"no usable InferenceRuntime has vendor {vendors}",
+        message=f"no InferenceRuntime has vendor {' or '.join(vendors)}",
+    )
+
+
+def usable_of(vendor: str, known: dict[str, Object]) -> list[Runtime]:
+    """The vendor's runtimes that can be used."""
+    return [
+        found
+        for found in map(read, known.values())
+        if isinstance(found, Runtime) and found.spec.vendor == vendor
+    ]
+
+
+def not_lost(chosen: Runtime, used: str, known: dict[str, Object]) -> Runtime | Unresolved:
+    """``chosen``, unless it would replace a runtime that was deleted or broken meanwhile.
+
+    ``used`` is the runtime that the service's children were made with. An administrator's slip must
+    not move every engine of a vendor to another image.
+    """
+    if used in known:
+        found = read(known[used])
+        if isinstance(found, Runtime):
+            return chosen
+        reason, problem = found.reason, found.message
+    else:
+        reason, problem = Reason.RUNTIME_NOT_FOUND, f"InferenceRuntime {used} is gone"
+    return Unresolved(
+        reason=reason,
+        message=f"{problem}. The service was made with {used} and is left so; bring it back, or"
+        f" edit spec.runtime to use {chosen.name}",
     )
 
 
@@ -62,7 +95,14 @@ def _read(text: str) -> Runtime | Unresolved:
     name = objects.text(obj, "metadata", "name")
     try:
         spec = parse.read(InferenceRuntimeSpec, objects.mapping(obj, "spec"), path="spec")
-        _check_metrics_port(spec)
+        if spec.accelerator.sharing.supported:
+            return Unresolved(
+                reason=Reason.NOT_IMPLEMENTED,
+                message="not implemented in this version: spec.accelerator.sharing.supported of"
+                f" InferenceRuntime {name}",
+            )
+        _check_templates(spec)
+        _check_ports(spec)
         return Runtime(
             name=name,
             spec=spec,
@@ -101,18 +141,38 @@ def _of_highest_priority(vendor: str, candidates: list[Runtime]) -> Runtime | Un
     )
 
 
-def _check_metrics_port(spec: InferenceRuntimeSpec) -> None:
+def _check_templates(spec: InferenceRuntimeSpec) -> None:
+    texts = {f"args[{i}]": text for i, text in enumerate(spec.container.args)}
+    texts |= {f"env[{i}].value": v.value or "" for i, v in enumerate(spec.container.env)}
+    for where, text in texts.items():
+        try:
+            arguments.check(text)
+        except arguments.TemplateError as error:
+            raise ValueError(f"spec.container.{where}: {error}") from None
+
+
+def _check_ports(spec: InferenceRuntimeSpec) -> None:
     """A Pod has one named port, so a name can only be that one."""
-    if spec.metrics is None:
-        return
-    port, known = spec.metrics.port, spec.container.port.name
-    if isinstance(port, str) and port != known:
-        raise ValueError(
-            f"spec.metrics.port: {port!r} is no port of the container; expected {known!r} or a"
-            " number"
-        )
-    if isinstance(port, int) and not 1 <= port <= 65535:
-        raise ValueError(f"spec.metrics.port: {port} is not between 1 and 65535")
+    known = spec.container.port.name
+    for where, port in _ports(spec):
+        if isinstance(port, str) and port != known:
+            raise ValueError(
+                f"{where}: {port!r} is no port of the container; expected {known!r} or a number"
+            )
+        if isinstance(port, int) and not 1 <= port <= 65535:
+            raise ValueError(f"{where}: {port} is not between 1 and 65535")
+
+
+def _ports(spec: InferenceRuntimeSpec) -> Iterator[tuple[str, int | str]]:
+    if spec.metrics is not None:
+        yield "spec.metrics.port", spec.metrics.port
+    health = spec.health
+    probes = {"readiness": health.readiness, "startup": health.startup, "liveness": health.liveness}
+    for kind, probe in probes.items():
+        if probe is not None and probe.http_get is not None:
+            yield f"spec.health.{kind}.httpGet.port", probe.http_get.port
+        if probe is not None and probe.tcp_socket is not None:
+            yield f"spec.health.{kind}.tcpSocket.port", probe.tcp_socket.port
 
 
 def _has_accelerator(obj: Object) -> bool:

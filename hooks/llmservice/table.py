@@ -136,6 +136,14 @@ ELSEWHERE = (
     Reason.STARTUP_OUTLASTS_DEMAND,
 )
 
+# Of the condition Accepted of an InferenceRuntime.
+OF_RUNTIMES = (
+    Reason.ACCEPTED,
+    Reason.RUNTIME_INVALID,
+    Reason.NOT_IMPLEMENTED,
+    Reason.RUNTIME_AMBIGUOUS,
+)
+
 
 def row_of(status: Object) -> Row:
     """The row that a status was written by."""

@@ -12,6 +12,7 @@ import pytest
 import requests
 import yaml
 
+from hooks import questions
 from tests.process.hooks.serving import Server, free_port, start
 from tests.pure.hooks import golden
 
@@ -21,7 +22,7 @@ SECRET = "hunter2-of-the-body"
 
 
 def hook_of(case: str) -> str:
-    return "/autoscaling/sync" if "object" in golden.request(case) else "/llmservice/sync"
+    return questions.path_of(golden.request(case))
 
 
 @pytest.mark.parametrize("case", golden.cases())

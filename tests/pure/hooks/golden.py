@@ -26,6 +26,6 @@ def request(case: str) -> Obj:
 
 
 def answer(body: Obj) -> Obj:
-    """The answer to a recorded request of either kind. Raises RequestError."""
-    path = questions.DECORATOR_SYNC if "object" in body else questions.COMPOSITE_SYNC
+    """The answer to a recorded request of any kind. Raises RequestError."""
+    path = questions.path_of(body)
     return wire.dump(questions.answer(path, body, settings=SETTINGS, now=NOON))

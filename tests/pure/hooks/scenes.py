@@ -499,6 +499,24 @@ DECORATOR: dict[str, Callable[[], World]] = {
 }
 
 
+def runtime_request(spec: Obj, *others: str, **annotations: str) -> Obj:
+    """What the Decorator of InferenceRuntimes is asked about `vllm`, whose spec is overlaid."""
+    made = merged(json.loads(json.dumps(VLLM)), {"spec": spec})
+    made["metadata"] |= {"uid": "uid-of-vllm", "generation": 1}
+    made["metadata"]["annotations"] |= annotations
+    known = {name: merged(made, {"metadata": {"name": name}}) for name in ("vllm", *others)}
+    return {"object": made, "attachments": {}, "related": {names.RUNTIMES: known}}
+
+
+RUNTIME: dict[str, Callable[[], Obj]] = {
+    "runtime-accepted": lambda: runtime_request({}),
+    "runtime-ambiguous": lambda: runtime_request({}, "other"),
+    "runtime-annotation": lambda: runtime_request({}, **{names.IDLE_TIMEOUT: "soon"}),
+    "runtime-sharing": lambda: runtime_request({"accelerator": {"sharing": {"supported": True}}}),
+    "runtime-template": lambda: runtime_request({"container": {"args": ["{{ .Model.Name }}"]}}),
+}
+
+
 def scaled(world: World, replicas: int) -> World:
     world.scale(replicas)
     return world
@@ -512,6 +530,7 @@ def edited(world: World, **spec: object) -> World:
 def main() -> None:
     requests = {name: scene().composite_request() for name, scene in COMPOSITE.items()}
     requests |= {name: scene().decorator_request() for name, scene in DECORATOR.items()}
+    requests |= {name: scene() for name, scene in RUNTIME.items()}
     for name, body in requests.items():
         path = golden.FIXTURES / name / "request.json"
         if not path.exists():

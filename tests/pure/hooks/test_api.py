@@ -121,6 +121,11 @@ def test_nulls_count_as_absent() -> None:
         ({"cache": []}, "spec.cache: must be an object, found a list"),
         ({"cache": {"prewarm": "yes"}}, 'spec.cache.prewarm: must be true or false, found "yes"'),
         ({"imagePullSecrets": [{"name": "a"}, {"name": "a"}]}, "name 'a' is given twice"),
+        (
+            {"endpoint": {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}}},
+            "spec.endpoint.resources: requests.cpu 2 is more than limits.cpu 1500m",
+        ),
+        ({"cache": {"storageClassName": "Fast disks"}}, "spec.cache.storageClassName"),
         ({"imagePullSecrets": [{}]}, "spec.imagePullSecrets[0].name: is required"),
         (
             {"imagePullSecrets": [{"nam": "a"}]},
@@ -144,10 +149,55 @@ def test_a_mistake_in_a_service_is_named_with_its_path(
             "queue needs scheduler.name: volcano",
         ),
         (
-            {"health": {"readiness": {"httpGet": {"port": 1}, "exec": {}}}},
+            {"health": {"readiness": {"httpGet": {"port": 1}, "exec": {"command": ["x"]}}}},
             "a probe needs exactly one of httpGet, exec, tcpSocket and grpc",
         ),
         ({"metrics": {"queueDepth": "a b"}}, "spec.metrics.queueDepth"),
+        # What an API server would refuse in a Pod, where no user would see why.
+        ({"accelerator": {"resourceName": "gpu"}}, "spec.accelerator.resourceName"),
+        (
+            {"accelerator": {"resourceName": "a/b", "nodeSelector": {"a b": "x"}}},
+            "spec.accelerator.nodeSelector: 'a b' is no name of a label",
+        ),
+        (
+            {"accelerator": {"resourceName": "a/b", "nodeSelector": {"a": "x y"}}},
+            "spec.accelerator.nodeSelector.a",
+        ),
+        (
+            {"accelerator": {"resourceName": "a/b", "tolerations": [{}]}},
+            "tolerations[0]: a toleration without a key needs operator: Exists",
+        ),
+        (
+            {
+                "accelerator": {
+                    "resourceName": "a/b",
+                    "tolerations": [{"key": "a", "operator": "Exists", "value": "b"}],
+                }
+            },
+            "tolerations[0]: a toleration with operator: Exists takes no value",
+        ),
+        (
+            {
+                "accelerator": {
+                    "resourceName": "a/b",
+                    "tolerations": [{"key": "a", "tolerationSeconds": 5}],
+                }
+            },
+            "tolerations[0]: tolerationSeconds needs effect: NoExecute",
+        ),
+        (
+            {"health": {"liveness": {"tcpSocket": {"port": 1}, "successThreshold": 2}}},
+            "spec.health: successThreshold must be 1 on startup and liveness probes",
+        ),
+        (
+            {
+                "health": {
+                    "readiness": {"tcpSocket": {"port": 1}, "terminationGracePeriodSeconds": 5}
+                }
+            },
+            "spec.health: terminationGracePeriodSeconds is not for readiness probes",
+        ),
+        ({"health": {"startup": {"exec": {}}}}, "spec.health.startup.exec.command: is required"),
         ({"metrics": {"queueDepth": "a", "path": "/x'; rm"}}, "spec.metrics.path"),
     ],
 )
@@ -210,5 +260,11 @@ def test_a_probe_is_written_without_zeros() -> None:
 
 
 def test_a_toleration_of_zero_seconds_is_kept() -> None:
-    toleration = pods.Toleration.model_validate({"operator": "Exists", "tolerationSeconds": 0})
-    assert pods.dump(toleration) == {"operator": "Exists", "tolerationSeconds": 0}
+    toleration = pods.Toleration.model_validate(
+        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
+    )
+    assert pods.dump(toleration) == {
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 0,
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -50,9 +51,18 @@ def test_the_yaml_says_what_the_models_say(crd: Any) -> None:
 
 @BOTH
 def test_every_field_is_described(crd: Any) -> None:
+    """Those of embedded Kubernetes types, of lists' items and of a list itself included."""
     for schema in schemas(root(crd)):
+        assert "properties" not in schema or schema["description"]
         for name, field in schema.get("properties", {}).items():
-            assert field.get("description") or name == "metadata", name
+            # What an API server says of metadata itself may not be replaced.
+            assert field.get("description") or field == {"type": "object"}, name
+
+
+@BOTH
+def test_a_definition_fits_where_kubectl_apply_remembers_it(crd: Any) -> None:
+    """In an annotation of at most 256 KiB; ten times smaller is pleasant to read, too."""
+    assert len(json.dumps(crd)) < 100_000
 
 
 @BOTH

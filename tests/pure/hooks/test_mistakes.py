@@ -199,6 +199,36 @@ def test_a_selector_takes_the_highest_priority_and_names_a_tie() -> None:
     assert "better, equal" in world.condition("Ready")["message"]
 
 
+@pytest.mark.parametrize("loss", ["deleted", "broken"])
+def test_a_runtime_that_is_lost_moves_no_service_to_another(loss: str) -> None:
+    world = serving(World(service(runtime={"selector": {"vendor": ["ascend", "nvidia"]}})))
+    world.runtimes.append(runtime(world, "npu", vendor="ascend", priority=1))
+    world.settle()
+    assert world.parent["status"]["resolvedRuntime"] == "npu"
+    before = children(world)
+    if loss == "deleted":
+        del world.runtimes[-1]
+    else:
+        world.runtimes[-1]["spec"]["container"]["args"] = ["{{x}}"]
+    world.settle()
+    assert children(world) == before
+    assert world.ready()[2] == ("RuntimeNotFound" if loss == "deleted" else "RuntimeInvalid")
+    assert "edit spec.runtime to use echo" in world.condition("Ready")["message"]
+    assert world.parent["status"]["resolvedRuntime"] == "npu"
+    world.edit(runtime={"selector": {"vendor": ["nvidia"]}})
+    world.settle()
+    assert world.parent["status"]["resolvedRuntime"] == "echo"
+    assert world.ready()[1] == "True"
+
+
+def test_a_selector_whose_only_runtime_is_broken_says_what_is_wrong_with_it() -> None:
+    world = World(service(runtime={"selector": {"vendor": ["nvidia"]}}))
+    world.runtimes[0]["spec"]["container"]["args"] = ["{{x}}"]
+    world.settle()
+    assert world.ready()[2] == "RuntimeInvalid"
+    assert "'{{x}}'" in world.condition("Ready")["message"]
+
+
 def test_a_selector_without_any_runtime_says_so() -> None:
     world = World(service(runtime={"selector": {"vendor": ["ascend"]}}))
     world.settle()

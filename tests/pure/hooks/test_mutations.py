@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -17,12 +18,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hooks import questions, wire
 from hooks.app import create_app
 from hooks.k8s import objects
 from hooks.llmservice import names
 from tests.cluster.standin import plan
 from tests.pure.hooks import golden
-from tests.pure.hooks.world import COMPOSITE_KINDS, SETTINGS, Obj
+from tests.pure.hooks.world import COMPOSITE_KINDS, NOON, SETTINGS, Obj
 
 Path = tuple[str | int, ...]
 
@@ -99,8 +101,8 @@ def client() -> Any:
 def test_what_must_hold_holds(client: Any, mutation: tuple[str, Path, str, Any]) -> None:
     case, path, kind, new = mutation
     body = mutate(CASES[case], path, kind, new)
-    hook = "/autoscaling" if "object" in CASES[case] else "/llmservice"
-    answer = client.post(f"{hook}/sync", data=json.dumps(body))
+    hook = questions.path_of(CASES[case])
+    answer = client.post(hook, data=json.dumps(body))
     assert answer.status_code in (200, 400)
     if answer.status_code == 400:
         assert answer.json["error"]
@@ -114,8 +116,18 @@ def test_what_must_hold_holds(client: Any, mutation: tuple[str, Path, str, Any])
     if "parent" in body:
         check_number(body, told, path)
     parent = body["parent"] if "parent" in body else body["object"]
-    asked = client.post(f"{hook}/customize", data=json.dumps({"parent": parent}))
+    asked = client.post(hook.replace("sync", "customize"), data=json.dumps({"parent": parent}))
     assert asked.status_code == 200
+    if hook == questions.RUNTIME_SYNC:
+        check_status(body, answer.json["status"])
+
+
+def check_status(body: Obj, status: Obj) -> None:
+    """A runtime's: the next look at it, once it is written, changes nothing."""
+    written = {**body, "object": {**body["object"], "status": status}}
+    later = NOON + datetime.timedelta(hours=1)
+    again = questions.answer(questions.RUNTIME_SYNC, written, settings=SETTINGS, now=later)
+    assert wire.dump(again)["status"] == status
 
 
 @given(st.data())
@@ -147,7 +159,7 @@ def test_a_users_edit_comes_to_rest(data: st.DataObject) -> None:
         b"{}",
         b'{"parent": 1}',
         b"1" * 5000,
-        b'{"parent": {"metadata": {"name": "m", "namespace": ""}}, "children": {}, "related": {}}',
+        b'{"parent": {"metadata": {"name": "", "namespace": "ns"}}, "children": {}, "related": {}}',
         b'{"parent": NaN}',
         b"[" * 100_000,
         b'{"object": ' * 2000,
@@ -155,7 +167,7 @@ def test_a_users_edit_comes_to_rest(data: st.DataObject) -> None:
 )
 @pytest.mark.parametrize(
     "path",
-    ["/llmservice/sync", "/llmservice/customize", "/autoscaling/sync", "/autoscaling/customize"],
+    list(questions.ANSWERS),
 )
 def test_what_is_no_hook_request_is_refused_with_a_reason(
     client: Any, path: str, body: bytes
@@ -163,6 +175,17 @@ def test_what_is_no_hook_request_is_refused_with_a_reason(
     answer = client.post(path, data=body)
     assert answer.status_code == 400
     assert answer.json["error"]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in questions.ANSWERS if not path.startswith("/runtimestatus")]
+)
+def test_a_service_without_a_namespace_is_refused(client: Any, path: str) -> None:
+    parent = {"metadata": {"name": "m", "namespace": ""}}
+    body = {"parent": parent, "object": parent, "children": {}, "attachments": {}, "related": {}}
+    answer = client.post(path, data=json.dumps(body))
+    assert answer.status_code == 400
+    assert "metadata.namespace" in answer.json["error"]
 
 
 def key(child: Obj) -> tuple[str, str]:

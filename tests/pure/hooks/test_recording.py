@@ -132,7 +132,7 @@ def test_whatever_is_asked_can_be_recorded_and_is_refused_or_answered_as_before(
 ) -> None:
     case, path, kind, new = mutation
     body = mutate(CASES[case], path, kind, new)
-    told = DEFAULT if "object" not in body else replace(DEFAULT, path=questions.DECORATOR_SYNC)
+    told = replace(DEFAULT, path=questions.path_of(CASES[case]))
     kept = json.loads(json.dumps(recording.recorded(body, told)))
     assert refusal(kept, told) == refusal(body, told)
 
