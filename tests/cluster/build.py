@@ -66,7 +66,10 @@ TOOLS = (
     Tool(name="coredns", programs={"coredns": "github.com/coredns/coredns"}),
     Tool(
         name="keda",
-        programs={"keda-operator": "github.com/kedacore/keda/v2/cmd/operator"},
+        programs={
+            "keda-operator": "github.com/kedacore/keda/v2/cmd/operator",
+            "keda-adapter": "github.com/kedacore/keda/v2/cmd/adapter",
+        },
         data=("github.com/kedacore/keda/v2", "config"),
     ),
 )
