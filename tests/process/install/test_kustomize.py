@@ -29,13 +29,14 @@ def kubectl() -> str:
 
 
 class Built:
-    """The objects of one overlay."""
+    """The objects of one overlay, with fields of a kustomization beside those that it needs."""
 
-    def __init__(self, folder: pathlib.Path, *components: str) -> None:
+    def __init__(self, folder: pathlib.Path, *components: str, more: Obj | None = None) -> None:
         here = pathlib.Path(os.path.relpath(ROOT / "manifests", folder))
         overlay = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
+            **(more or {}),
             "resources": [str(here)],
             "components": [str(here / "components" / name) for name in components],
         }
@@ -142,6 +143,33 @@ def test_components_add_and_take_nothing_away(tmp_path: pathlib.Path) -> None:
     for field in ("image", "ports", "resources", "securityContext"):
         assert after[field] == before[field]
     assert all(variable in after["env"] for variable in before["env"])
+
+
+@pytest.mark.parametrize("components", [(), COMPONENTS], ids=["plain", "full"])
+def test_the_patches_in_the_docs_add_what_they_say_and_take_nothing_away(
+    tmp_path: pathlib.Path, components: tuple[str, ...]
+) -> None:
+    before = Built(tmp_path, *components).pod()
+    names, recording = (documented(page) for page in ("install.md", "tools.md"))
+    patches = names["patches"] + recording["patches"]
+    after = Built(tmp_path, *components, more={**names, "patches": patches}).pod()
+    (container,), (untouched,) = after["containers"], before["containers"]
+    assert container["image"] == "REGISTRY/noctaya/hooks:0.1.0"
+    values = {one["name"]: one["value"] for one in container["env"]}
+    assert values.pop("NOCTAYA_GATEWAY_IMAGE") == "REGISTRY/noctaya/gateway:0.1.0"
+    assert values.pop("NOCTAYA_FETCHER_IMAGE") == "REGISTRY/noctaya/fetcher:0.1.0"
+    assert values.pop("NOCTAYA_RECORD_DIR") == "/recorded"
+    assert values.items() <= {one["name"]: one["value"] for one in untouched["env"]}.items()
+    for added, kept in ((container, untouched), (after, before)):
+        for field in ("volumes", "volumeMounts"):
+            assert all(one in added.get(field, []) for one in kept.get(field, []))
+
+
+def documented(page: str) -> Obj:
+    """The first patches of a page's kustomizations."""
+    text = (ROOT / "docs" / page).read_text()
+    blocks = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
+    return next(found for block in blocks if "patches" in (found := yaml.safe_load(block)))
 
 
 def test_every_component_is_tested_here() -> None:
