@@ -50,10 +50,24 @@ def _test(flags: argparse.Namespace) -> None:
     fixtures.run(flags.folder)
 
 
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib import metadata
+
+        print(f"noctaya {metadata.version('noctaya')}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="noctaya", description="LLMServices on this machine, without a cluster."
     )
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up = commands.add_parser(
         "up",
