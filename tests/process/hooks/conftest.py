@@ -17,6 +17,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     environment = {
         "NOCTAYA_FETCHER_IMAGE": SETTINGS.fetcher_image,
         "NOCTAYA_GATEWAY_IMAGE": SETTINGS.gateway_image,
+        "NOCTAYA_HOST_PATH_ROOT": SETTINGS.host_path_root,
     }
     process = start(port, log, environment)
     url = f"http://127.0.0.1:{port}"
