@@ -8,24 +8,41 @@ Object = dict[str, Any]
 
 API_VERSION = "serving.noctaya.io/v1alpha1"
 
+# An engine's own count of what it works on.
+RUNNING = "vllm:num_requests_running"
 
-def runtime(name: str, *, load_seconds: float = 0, drains: bool = False) -> Object:
-    """The echo engine, quick to be seen as ready.
 
-    It names no metrics: with ``drains`` a replica that ends is held for the whole drainTimeout.
+def runtime(
+    name: str,
+    *,
+    load_seconds: float = 0,
+    tokens_per_second: float = 0,
+    drains: bool = False,
+    metrics: bool = False,
+) -> Object:
+    """The echo engine, quick to be seen as ready; at 0 tokens a second it speaks without a pause.
+
+    With ``drains`` a replica that ends is held for the whole drainTimeout; where it names its
+    ``metrics`` too, only until it has been without work for a while.
     """
     probe = {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 1}
     spec: Object = {
         "vendor": "nvidia",
         "container": {
             "image": f"noctaya/echo:{layout.VERSION}",
-            "args": ["--model={{ .Model.Path }}", f"--load-seconds={load_seconds:g}"],
+            "args": [
+                "--model={{ .Model.Path }}",
+                f"--load-seconds={load_seconds:g}",
+                f"--tokens-per-second={tokens_per_second:g}",
+            ],
             "port": {"name": "http", "containerPort": 8000},
         },
         "accelerator": {"resourceName": "nvidia.com/gpu"},
         "health": {"readiness": probe, "startup": {**probe, "failureThreshold": 60}},
         "lifecycle": {"preStopDrain": drains, "terminationGracePeriodSeconds": 5},
     }
+    if metrics:
+        spec["metrics"] = {"queueDepth": "vllm:num_requests_waiting", "running": RUNNING}
     annotations = {"serving.noctaya.io/accelerator": "none"}
     return {
         "apiVersion": API_VERSION,
@@ -86,6 +103,7 @@ def service(
     runtime_name: str,
     *,
     replicas: tuple[int, int] = (0, 1),
+    target: int = 10,
     idle_seconds: int = 5,
     drain_seconds: int = 0,
     mode: str = "keepalive",
@@ -104,6 +122,7 @@ def service(
             "scaling": {
                 "min": replicas[0],
                 "max": replicas[1],
+                "target": target,
                 "activationTimeout": "90s",
                 "scaleDownStabilization": f"{idle_seconds}s",
                 "drainTimeout": f"{drain_seconds}s",

@@ -28,6 +28,7 @@ def installed(cluster: running.Cluster, testrun_uid: str) -> running.Cluster:
                 builders.runtime("echo-quick"),
                 builders.runtime("echo-slow", load_seconds=4),
                 builders.runtime("echo-drains", drains=True),
+                builders.runtime("echo-steady", tokens_per_second=10, drains=True, metrics=True),
             )
     return cluster
 

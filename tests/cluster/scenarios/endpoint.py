@@ -4,11 +4,13 @@ import collections
 import concurrent.futures
 import dataclasses
 import json
+import threading
 import time
 from typing import Any
 
 from tests.cluster import audit, noctaya
 from tests.cluster import cluster as running
+from tests.cluster.scenarios.builders import RUNNING
 
 Object = dict[str, Any]
 
@@ -65,12 +67,13 @@ class Endpoint:
 
     # As a client
 
-    def ask(self, words: str = "Good evening") -> Answer:
-        """One streaming chat completion, to its end."""
+    def ask(self, words: str = "Good evening", **options: object) -> Answer:
+        """One streaming chat completion, to its end; ``options`` go into its body."""
         body = {
             "model": self.model,
             "stream": True,
             "messages": [{"role": "user", "content": words}],
+            **options,
         }
         begin = time.monotonic()
         with (
@@ -93,15 +96,35 @@ class Endpoint:
                 lines=lines,
             )
 
-    def asking(self, words: str = "Good evening") -> concurrent.futures.Future[Answer]:
+    def asking(
+        self, words: str = "Good evening", **options: object
+    ) -> concurrent.futures.Future[Answer]:
         """The same, by a client with a thread of its own."""
-        return _pool.submit(self.ask, words)
+        return _pool.submit(self.ask, words, **options)
+
+    def asking_on(self, stop: threading.Event) -> concurrent.futures.Future[list[Answer]]:
+        """A client that asks again and again, two seconds an answer at 10 tokens a second."""
+
+        def ask_on() -> list[Answer]:
+            answers = []
+            while not stop.is_set():
+                answers.append(self.ask(max_tokens=20, min_tokens=20))
+            return answers
+
+        return _pool.submit(ask_on)
 
     def queue(self) -> Object:
         """The gateway's own account of itself."""
         with self.cluster.session() as http:
             url = f"http://{self.name}.{self.namespace}/noctaya/queue"
             return dict(http.get(url, timeout=5).json())
+
+    def running(self, pod: Object) -> int:
+        """How many requests an engine works on, as it says itself."""
+        with self.cluster.session() as http:
+            text = http.get(f"http://{pod['status']['podIP']}:8000/metrics", timeout=5).text
+        lines = (line.rsplit(" ", 1) for line in text.splitlines())
+        return sum(int(float(value)) for name, value in lines if name.startswith(RUNNING))
 
     # As an administrator
 
