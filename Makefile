@@ -46,3 +46,7 @@ lock: install
 	  $(LOCK) --extra $$program pyproject.toml -o requirements/$$program.txt || exit 1; done
 	$(LOCK) --group pyproject.toml:build -o requirements/build.txt
 	$(LOCK) --extra local --group build --group dev pyproject.toml -o requirements/dev.txt
+	for client in anthropic langchain litellm openai-1 openai-2 openai-3; do \
+	  $(LOCK) --group pyproject.toml:client-$$client -o requirements/clients/$$client.txt || exit 1; done
+	cd requirements/clients/openai-node && npm install --package-lock-only \
+	  --omit-lockfile-registry-resolved --no-audit --no-fund
