@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from typing import Any
 
 import pytest
 
+from hooks.api.runtime import InferenceRuntimeSpec
+from hooks.llmservice import vendors
 from tests.pure.hooks.world import Obj, World, example, merged, service, serving
 
 BACKEND = ("Deployment.apps/v1", "m-backend")
@@ -281,6 +284,48 @@ def test_no_field_arrives_where_it_is_not_set(case: Case) -> None:
     except (AssertionError, KeyError, IndexError):
         return
     pytest.fail(f"{case.expected!r} is there without being asked for")
+
+
+def test_memory_and_devices_are_asked_for_as_they_are_limited_and_cpu_is_not_limited() -> None:
+    parent = service(resources={"accelerators": 2, "cpu": "4", "memory": "64Gi"})
+    world = serving(World(parent, runtime()))
+    container = world.deployment("backend")["spec"]["template"]["spec"]["containers"][0]
+    both = {"memory": "64Gi", "nvidia.com/gpu": "2"}
+    assert container["resources"] == {"limits": both, "requests": both | {"cpu": "4"}}
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "ascend"])
+def test_whole_devices_are_what_the_vendors_device_plugin_calls_them(vendor: str) -> None:
+    made = runtime()
+    made["spec"] |= {"vendor": vendor}
+    made["spec"]["accelerator"]["resourceName"] = "huawei.com/Ascend910"
+    world = serving(World(service(resources={"accelerators": 8}), made))
+    container = world.deployment("backend")["spec"]["template"]["spec"]["containers"][0]
+    assert container["resources"]["limits"] == {"huawei.com/Ascend910": "8"}
+
+
+def test_each_vendor_of_the_schema_has_a_module() -> None:
+    schema = InferenceRuntimeSpec.model_fields["vendor"].annotation
+    assert set(vendors.KNOWN) == set(typing.get_args(schema))
+
+
+def test_pull_secrets_are_on_every_pod() -> None:
+    """Backend, gateway, and the Job that stages."""
+    world = World(
+        service(
+            imagePullSecrets=[{"name": "a"}, {"name": "b"}],
+            model={"source": {"uri": "hf://org/name"}},
+            cache={"strategy": "NodeLocalPVC", "prewarm": True},
+        )
+    )
+    world.settle()
+    children = [child for members in world.owned.values() for child in members.values()]
+    templates = [
+        child["spec"]["template"] for child in children if "template" in child.get("spec", {})
+    ]
+    assert len(templates) == 3
+    for template in templates:
+        assert template["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
 
 
 def test_whether_the_endpoint_is_called_openai_compatible_changes_nothing() -> None:
