@@ -35,9 +35,11 @@ test: check
 	$(BIN)/pytest -n 4 --dist loadfile -m "not alone" tests/cluster
 	$(BIN)/pytest -m alone tests/cluster
 
+# In a short form; docs/benchmarks.md is written by `python -m bench --write`.
 bench: install
-	$(BIN)/python -m bench.coldstart
-	$(BIN)/python -m bench.coldstart_cluster
+	$(BIN)/python -m bench
+	$(BIN)/python -m bench.fetch --rounds 1 --mib 256
+	$(BIN)/python -m bench.coldstart_cluster --count 4
 
 # Lock again after a change of the dependencies in pyproject.toml.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
@@ -46,6 +48,7 @@ lock: install
 	  $(LOCK) --extra $$program pyproject.toml -o requirements/$$program.txt || exit 1; done
 	$(LOCK) --group pyproject.toml:build -o requirements/build.txt
 	$(LOCK) --extra local --group build --group dev pyproject.toml -o requirements/dev.txt
+	$(LOCK) --group pyproject.toml:bench-litellm -o requirements/bench-litellm.txt
 	for client in anthropic langchain litellm openai-1 openai-2 openai-3; do \
 	  $(LOCK) --group pyproject.toml:client-$$client -o requirements/clients/$$client.txt || exit 1; done
 	cd requirements/clients/openai-node && npm install --package-lock-only \

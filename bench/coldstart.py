@@ -6,7 +6,6 @@ would do without Noctaya: start the process, ask /health until it answers, send 
 meet the same machine at the same time, so their ratio holds where the milliseconds do not.
 """
 
-import argparse
 import contextlib
 import http.client
 import json
@@ -22,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from bench import split
+from bench import report, split
 from bench.split import ColdStart
 
 EXAMPLE = Path(__file__).parents[1] / "manifests" / "examples" / "echo"
@@ -43,36 +42,51 @@ POLL_SECONDS = 0.015
 BARE_MOMENTS = ("spawned", "started", "listens", "answers 200", "forwarded", "first byte")
 
 
-def main() -> None:
-    flags = _flags()
+def main() -> int:
+    parser = report.flags("coldstart", __doc__)
+    parser.add_argument("--count", type=int, default=200, help="default: %(default)s")
+    flags = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="coldstart-") as folder:
         own, bare = _measure(Path(folder), flags.count)
-    print(f"{len(own)} cold starts through noctaya up, in milliseconds\n{'':33}  p50       p95")
-    print("\n".join(split.table(own)))
-    print(f"{len(bare)} bare starts of the same engine in the same run")
-    print("\n".join(split.table(bare, BARE_MOMENTS)))
-    _judge(own, bare)
+    return report.publish(_section(own, bare), write=flags.write)
 
 
-def _judge(own: list[ColdStart], bare: list[ColdStart]) -> None:
+def _section(own: list[ColdStart], bare: list[ColdStart]) -> report.Section:
     ready = split.quantiles([start.between("listens", "forwarded") for start in own])
-    held = ready.p50 <= TARGET_P50_MS and ready.p95 <= TARGET_P95_MS
-    print(
-        f"listens and ready -> forwarded: p50 {ready.p50:.1f} ms (target {TARGET_P50_MS:.0f}), "
-        f"p95 {ready.p95:.1f} ms (target {TARGET_P95_MS:.0f}): {'held' if held else 'NOT held'}"
-    )
     whole = split.quantiles([start.between("accepted", "first byte") for start in own])
     alone = split.quantiles([start.between("spawned", "first byte") for start in bare])
-    print(
-        f"whole cold start: {whole.p50:.0f} ms, bare {alone.p50:.0f} ms: "
-        f"{whole.p50 / alone.p50:.2f} times as long"
+    return report.Section(
+        name="coldstart",
+        title="Cold starts of the echo engine",
+        how=(
+            f"{len(own)} cold starts through `noctaya up`, in turns with bare starts of the same "
+            "engine: start it, ask /health until it answers, send the request. A whole cold start "
+            f"takes {whole.p50:.0f} ms, a bare one {alone.p50:.0f} ms: "
+            f"{whole.p50 / alone.p50:.2f} times as long."
+        ),
+        table=[
+            ["", "ms, p50", "ms, p95"],
+            *_rows("", split.phases(own)),
+            *_rows("bare: ", split.phases(bare, BARE_MOMENTS)),
+        ],
+        targets=[
+            report.Target(
+                what=f"engine listens and is ready -> forwarded, {which}",
+                measured=measured,
+                at_most=target,
+                unit=" ms",
+            )
+            for which, measured, target in (
+                ("p50", ready.p50, TARGET_P50_MS),
+                ("p95", ready.p95, TARGET_P95_MS),
+            )
+        ],
     )
 
 
-def _flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench.coldstart", description="Cold starts, split.")
-    parser.add_argument("--count", type=int, default=200, metavar="N", help="default: %(default)s")
-    return parser.parse_args()
+def _rows(prefix: str, phases: list[tuple[str, split.Quantiles]]) -> Iterator[tuple[str, str, str]]:
+    for phase, found in phases:
+        yield prefix + phase, f"{found.p50:.1f}", f"{found.p95:.1f}"
 
 
 def _measure(folder: Path, count: int) -> tuple[list[ColdStart], list[ColdStart]]:
@@ -216,4 +230,4 @@ def _free_ports() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,7 +5,6 @@ At the end nothing may be left over: memory as flat as after the first quarter, 
 with an outcome that its client knows of.
 """
 
-import argparse
 import asyncio
 import json
 import random
@@ -18,7 +17,8 @@ import urllib.request
 from collections import Counter
 from pathlib import Path
 
-from bench.gateway import free_port, until_it_answers
+from bench import report
+from bench.processes import free_port, resident_kib, until_it_answers
 
 WARM_SECONDS, COLD_SECONDS, LOAD_SECONDS = 12.0, 6.0, 1.0
 GROWN_MIB = 4.0
@@ -83,8 +83,7 @@ class _Rig:
         return code
 
     def resident_mib(self) -> float:
-        status = Path(f"/proc/{self.gateway.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+        return resident_kib(self.gateway.pid) / 1024
 
 
 async def _client(port: int, until: float, said: Counter[str]) -> None:
@@ -155,7 +154,7 @@ def _metrics(port: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = report.flags("soak", __doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--clients", type=int, default=200)
     flags = parser.parse_args()
@@ -167,27 +166,55 @@ def main() -> int:
             metrics = _metrics(rig.port)
         finally:
             code = rig.end()
-    return _report(said, resident, metrics, code)
+    about = f"{flags.clients} clients, {flags.minutes:g} minutes, {len(resident)} cold starts"
+    return report.publish(_section(about, said, resident, metrics, code), write=flags.write)
 
 
-def _report(said: Counter[str], resident: list[float], metrics: str, code: int) -> int:
+def _section(
+    about: str, said: Counter[str], resident: list[float], metrics: str, code: int
+) -> report.Section:
     outcomes = Counter[str]()
     for outcome, count in re.findall(r'noctaya_requests_total{outcome="(\w+)".*?} (\S+)', metrics):
         outcomes[outcome] += int(float(count))
     left = {g: float(re.findall(rf"^noctaya_{g} (\S+)", metrics, re.M)[0]) for g in GAUGES}
-    grown = resident[-1] - resident[len(resident) // 4]
-    print(f"{len(resident)} cycles; clients: {said['whole']} whole answers, {said['left']} left")
-    print(f"gateway: {dict(outcomes)}; resident {resident[0]:.1f} -> {resident[-1]:.1f} MiB")
-    wrong = [f"unexplained outcome {o}: {outcomes[o]}" for o in set(outcomes) - EXPLAINED]
-    odd = [f"clients saw: {s}" for s in said if s not in ("whole", "left")]
-    wrong += odd[:5] + [f"and {len(odd) - 5} more like these"] * (len(odd) > 5)
+    unexplained = {o: n for o, n in outcomes.items() if o not in EXPLAINED}
+    odd = {s: n for s, n in said.items() if s not in ("whole", "left")}
+    wrong = [f"unexplained outcome {outcome}: {count}" for outcome, count in unexplained.items()]
+    wrong += [f"clients saw: {s}" for s in list(odd)[:5]]
     wrong += [f"left over: {gauge} {value:g}" for gauge, value in left.items() if value]
-    if grown > GROWN_MIB:
-        wrong.append(f"{grown:.1f} MiB grown since the first quarter")
     if code != 0:
         wrong.append(f"the gateway ended with {code}")
-    print("\n".join(wrong) if wrong else "nothing left over, nothing unexplained")
-    return 1 if wrong else 0
+    return report.Section(
+        name="soak",
+        title="Soak: cold and warm, over and over",
+        how=(
+            f"{about}; a third of the clients leave before their answer. They saw {said['whole']} "
+            f"whole answers and left {said['left']} times; the gateway recorded "
+            f"{', '.join(f'{n} {o}' for o, n in sorted(outcomes.items()))}. Resident: "
+            f"{resident[0]:.1f} MiB after the first cycle, {resident[-1]:.1f} MiB after the last."
+        ),
+        targets=[
+            report.Target(
+                what="memory grown since the first quarter",
+                measured=resident[-1] - resident[len(resident) // 4],
+                at_most=GROWN_MIB,
+                unit=" MiB",
+            ),
+            report.Target(
+                what="outcomes that the clients do not explain",
+                measured=sum(unexplained.values()),
+                at_most=0,
+            ),
+            report.Target(
+                what="answers that were not whole", measured=sum(odd.values()), at_most=0
+            ),
+            report.Target(
+                what="slots, bytes and demand left over", measured=sum(left.values()), at_most=0
+            ),
+            report.Target(what="exit code of the gateway", measured=code, at_most=0),
+        ],
+        notes=wrong,
+    )
 
 
 if __name__ == "__main__":

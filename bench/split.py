@@ -82,14 +82,23 @@ def quantiles(seconds: Sequence[float]) -> Quantiles:
     return Quantiles(p50=statistics.median(seconds) * 1000, p95=cuts[18] * 1000)
 
 
-def table(starts: Sequence[ColdStart], moments: Sequence[str] = MOMENTS) -> list[str]:
-    """One line for each phase, and the whole."""
+def phases(
+    starts: Sequence[ColdStart], moments: Sequence[str] = MOMENTS
+) -> list[tuple[str, Quantiles]]:
+    """Each phase, and the whole."""
     pairs = [*itertools.pairwise(moments), (moments[0], moments[-1])]
     return [
-        f"  {f'{earlier} -> {later}':30} "
-        f"{quantiles([start.between(earlier, later) for start in starts])}"
+        (
+            f"{earlier} -> {later}",
+            quantiles([start.between(earlier, later) for start in starts]),
+        )
         for earlier, later in pairs
     ]
+
+
+def table(starts: Sequence[ColdStart], moments: Sequence[str] = MOMENTS) -> list[str]:
+    """One line for each phase, and the whole."""
+    return [f"  {phase:30} {found}" for phase, found in phases(starts, moments)]
 
 
 def _records(log: str) -> Iterable[dict[str, Any]]:
