@@ -75,6 +75,16 @@ def test_min_keeps_replicas_without_a_request(up: Start, manifests: Manifests) -
     assert ready["waiting"] == ready["running"] == 0
 
 
+@pytest.mark.parametrize("strategy", ["HostPath", "SharedPVC"])
+def test_every_cache_strategy_is_a_folder_of_this_machine(
+    up: Start, manifests: Manifests, strategy: str
+) -> None:
+    manifests.service["spec"]["cache"] = {"strategy": strategy}
+    running = up(manifests.write())
+    running.wait_until_it_sleeps()
+    assert ask(running, stream=False) == f"{PREFACE} Hello"
+
+
 def test_a_request_longer_than_the_cooldown_is_finished(up: Start, manifests: Manifests) -> None:
     manifests.scaling["scaleDownStabilization"] = "1s"
     manifests.command("noctaya-echo", "--tokens-per-second", "2")
