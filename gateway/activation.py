@@ -29,7 +29,8 @@ HOPELESS_AFTER = 30.0
 
 @dataclasses.dataclass(kw_only=True)
 class Cycle:
-    """One cold start. ``started`` is monotonic, the rest seconds of the wall clock."""
+    """One cold start. Its moments are monotonic; ``began_at`` is when it started by the wall clock,
+    which may be set while it lasts."""
 
     started: float
     began_at: float
@@ -168,7 +169,7 @@ class Activation:
                 self._start()
             return
         if cycle.starting_at is None and self._replicas.starting():
-            cycle.starting_at = time.time()
+            cycle.starting_at = time.monotonic()
         if self._replicas.ready():
             now = asyncio.get_running_loop().time()
             self._estimate.learn(cycle.seconds(now))

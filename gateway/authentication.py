@@ -7,6 +7,7 @@ its place is ever logged, counted or answered.
 
 import hmac
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from gateway import errors, log
 from gateway.outcomes import Outcome
 
 _Version = tuple[int, int, int]
+# File times move in steps of a few milliseconds: a file that was written just now may be written
+# again without a trace in them.
+_SETTLED_NS = 100_000_000
 
 
 class KeyFile:
@@ -53,8 +57,9 @@ class KeyFile:
             stat = os.stat(self._name)
             version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if version != self._version:
+                now = time.time_ns()
                 self._key = key(self._path.read_bytes())
-                self._version = version
+                self._version = version if stat.st_mtime_ns < now - _SETTLED_NS else None
                 self._report(None if self._key else "the key file is empty")
         except OSError as e:
             self._version, self._key = None, None

@@ -18,8 +18,8 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 @dataclasses.dataclass(kw_only=True, slots=True)
 class Bill:
-    """Pessimistic until the pipeline says otherwise. Phases are wall-clock seconds; ``started`` is
-    monotonic, since the other clock may be set in between."""
+    """Pessimistic until the pipeline says otherwise. ``started`` and all later moments are
+    monotonic; ``accepted`` is ``started`` by the wall clock, which may be set in between."""
 
     accepted: float
     started: float
@@ -34,8 +34,18 @@ class Bill:
     error: str | None = None
 
     def phases(self) -> dict[str, float | None]:
-        names = ("accepted", "signalled", "released", "forwarded", "first_byte")
-        return {name: getattr(self, name) for name in names}
+        """Moments as seconds since the epoch, by the clock as it was at the first."""
+        moments = {
+            "accepted": self.started,
+            "signalled": self.signalled,
+            "released": self.released,
+            "forwarded": self.forwarded,
+            "first_byte": self.first_byte,
+        }
+        return {
+            name: None if at is None else round(self.accepted + (at - self.started), 6)
+            for name, at in moments.items()
+        }
 
 
 class Call:

@@ -24,7 +24,7 @@ class Demand:
         self.waiting = 0
         self.in_flight = 0
         self.lease_until = 0.0
-        # When the scaler first told KEDA of the demand that is on now; wall clock.
+        # When the scaler first told KEDA of the demand that is on now.
         self.signalled_at: float | None = None
 
     @property
@@ -61,7 +61,7 @@ class Demand:
             self._tell(rose=False)
 
     def signalled(self, at: float) -> None:
-        """The scaler told KEDA just now (wall clock) that the model is wanted."""
+        """The scaler told KEDA just now that the model is wanted."""
         if self.signalled_at is None:
             self.signalled_at = at
 

@@ -29,7 +29,7 @@ async def forward(call: Call, replica: Replica, deps: Deps, deadline: float | No
         exchange, head = await _ask(call, replica, deps)
         try:
             deps.replicas.answered(replica)
-            call.bill.first_byte = time.time()
+            call.bill.first_byte = time.monotonic()
             call.bill.replica = str(replica.address)
             if head.status == 503 and deadline is not None and _before(deadline):
                 raise EngineBusy
@@ -50,7 +50,7 @@ async def _ask(call: Call, replica: Replica, deps: Deps) -> tuple[Exchange, Head
     connection = await deps.pool.take(replica.address, fresh=False)
     while True:
         exchange = _send(call, connection, authenticated=deps.keys is not None)
-        call.bill.forwarded = time.time()
+        call.bill.forwarded = time.monotonic()
         try:
             head = await exchange.head(within=deps.settings.first_byte_timeout)
         except UpstreamLost as e:

@@ -41,21 +41,34 @@ async def serve(http: web.BaseRequest, deps: Deps) -> web.StreamResponse:
     call = Call(http, target)
     if deps.closing:
         call.answer.keep_alive = False
-    if target.kind is route.Kind.OWN:
+    if target.kind is route.Kind.OWN and http.version.major == 1:
         if _watches(call):
             await deps.watchers.serve(call)
         else:
             deps.own(call)
+            await _taken(call, deps)
         return call.answer.response()
     try:
         await _end_in_words(_serve(call, deps), call, deps)
     finally:
         # Exactly once, whatever way it ended.
         deps.signals.record(call)
+    await _taken(call, deps)
     return call.answer.response()
 
 
+async def _taken(call: Call, deps: Deps) -> None:
+    """Until the client has room for one more answer. One that sends requests in a row and reads
+    nothing would have the answers to all of them kept here."""
+    if call.answer.stalled:
+        try:
+            await call.answer.drain(within=deps.settings.idle_timeout)
+        except ClientGone:
+            call.answer.reset()
+
+
 async def _serve(call: Call, deps: Deps) -> None:
+    _check_version(call)
     if deps.keys is not None:
         deps.keys.check(call.http)
     _check_route(call)
@@ -143,7 +156,7 @@ class _Hold:
                     due = min(due, max(self._since + HOPELESS_AFTER, now + 1))
                 replica = await deps.activation.wait(due)
                 if replica is not None:
-                    call.bill.released = time.time()
+                    call.bill.released = time.monotonic()
                     return replica
 
     async def pause(self) -> None:
@@ -171,7 +184,7 @@ class _Hold:
             self._check(now)
             raise _starting(self._deps, "the model is starting")
         self._want.wait()
-        call.bill.waited_since = time.time()
+        call.bill.waited_since = time.monotonic()
         self._dialect = dialects.streaming(call.target.path) if ask.stream else None
         if settings.data_heartbeats:
             self._heartbeat = dialects.data_heartbeat(call.target.path, ask.model)
@@ -232,6 +245,14 @@ class _Hold:
 
 def _watches(call: Call) -> bool:
     return call.target.raw == "/noctaya/queue?watch=true" and call.http.method == "GET"
+
+
+def _check_version(call: Call) -> None:
+    """Raises Refusal for versions that the parser takes but whose framing is another one."""
+    major = call.http.version.major
+    if major != 1:
+        status = 505 if major > 1 else 400
+        raise errors.invalid(status, f"HTTP/{major} is not spoken here; use HTTP/1.1", close=True)
 
 
 def _check_route(call: Call) -> None:

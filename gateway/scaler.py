@@ -141,7 +141,7 @@ class Scaler(pb_grpc.ExternalScalerServicer):
         return self._view.untold() or ago >= _REPEATS[0]
 
     def _pushed(self) -> float:
-        self._view.told(time.time())
+        self._view.told(time.monotonic())
         return self._clock()
 
     @contextlib.contextmanager

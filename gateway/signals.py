@@ -8,6 +8,7 @@ import bisect
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -26,6 +27,8 @@ from gateway.calls import Call
 # Seconds; a cold start may take from one to thirty minutes and more.
 _ACTIVATION_BUCKETS = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1800)
 _DURATION_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+# An engine may say any number; a label for each would be a series for each.
+_STATUSES: dict[int | None, str] = {None: "none", **{s.value: str(s.value) for s in HTTPStatus}}
 PHASES = ("signalled", "starting", "ready", "forwarded", "first_byte")
 
 
@@ -67,7 +70,7 @@ class Signals:
         bill = call.bill
         duration = time.monotonic() - bill.started
         status = call.answer.status
-        self.requests[bill.outcome, str(status or "none")] += 1
+        self.requests[bill.outcome, _STATUSES.get(status, "other")] += 1
         self._durations.observe(duration)
         facts: dict[str, object] = {}
         if bill.error is not None:
@@ -93,8 +96,8 @@ class Signals:
             return
         self._activation_seconds.observe(cycle.seconds(now))
         moments = {"signalled": cycle.signalled_at, "starting": cycle.starting_at}
-        before = cycle.began_at
-        for phase, at in {**moments, "ready": time.time()}.items():
+        before = cycle.started
+        for phase, at in {**moments, "ready": time.monotonic()}.items():
             if at is not None:
                 self._phases[phase].observe(max(at - before, 0.0))
                 before = max(at, before)

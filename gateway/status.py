@@ -88,8 +88,8 @@ class Status:
             else {
                 "began": round(cycle.began_at, 3),
                 "seconds": round(cycle.seconds(now), 3),
-                "signalled": self._demand.signalled_at,
-                "starting": cycle.starting_at,
+                "signalled": _wall(self._demand.signalled_at),
+                "starting": _wall(cycle.starting_at),
             },
             "scalerConnected": self._scaler_streams() > 0,
         }
@@ -111,3 +111,8 @@ class Status:
             "client_connections": self._client_connections(),
             "tasks": len(asyncio.all_tasks()),
         }
+
+
+def _wall(moment: float | None) -> float | None:
+    """A monotonic moment as people write it: in seconds since the epoch."""
+    return None if moment is None else round(time.time() - (time.monotonic() - moment), 3)

@@ -75,7 +75,7 @@ class Subscriptions:
                     await self._read(address)
                 except (aiohttp.ClientError, OSError, TimeoutError) as e:
                     log.warning("member lost", member=str(address), reason=repr(e))
-                except (ValueError, LookupError, TypeError) as e:
+                except (ValueError, LookupError, TypeError, RecursionError) as e:
                     log.warning("member not understood", member=str(address), reason=repr(e))
                 await asyncio.sleep(_RETRY)
         finally:

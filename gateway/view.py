@@ -37,7 +37,7 @@ class View(Protocol):
         """Whether KEDA has not yet been told of the demand that is on now."""
 
     def told(self, at: float) -> None:
-        """KEDA was told just now (wall clock) that the model is wanted."""
+        """KEDA was told just now (monotonic) that the model is wanted."""
 
 
 class Own:

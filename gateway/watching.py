@@ -66,7 +66,7 @@ class Watchers:
         call.answer.write(json.dumps(state, separators=(",", ":")).encode() + b"\n")
         if state["active"]:
             # Whoever watches speaks to KEDA at once.
-            self._demand.signalled(time.time())
+            self._demand.signalled(time.monotonic())
 
     def _wake(self) -> None:
         for wake in self._wakes:

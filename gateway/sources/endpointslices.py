@@ -33,6 +33,7 @@ _AWAY = (
     LookupError,
     TypeError,
     AttributeError,
+    RecursionError,
 )
 
 
@@ -80,19 +81,23 @@ class EndpointSliceSource:
             tasks.create_task(self._list_while_urgent(session))
 
     async def _follow(self, session: aiohttp.ClientSession) -> None:
+        loop = asyncio.get_running_loop()
         pause = _RETRY_FIRST
         while True:
+            began = loop.time()
             try:
                 listed = await self._list(session)
                 self._take(listed)
-                pause = _RETRY_FIRST
                 await self._watch(session, listed)
             except _Refused as e:
-                if e.status == 410:
-                    continue
-                self._refused(e)
+                # An expired watch is no refusal: the next look begins with a list.
+                if e.status != 410:
+                    self._refused(e)
             except _AWAY as e:
                 self._away(e)
+            # A watch that ends as soon as it began is asked for less and less often.
+            if loop.time() - began > _RETRY_MOST:
+                pause = _RETRY_FIRST
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MOST)
 

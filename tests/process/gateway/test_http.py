@@ -359,6 +359,19 @@ async def test_ambiguous_requests_are_refused_in_json_and_never_forwarded(
     assert not engine.received
 
 
+@pytest.mark.parametrize(("version", "status"), [("2.0", 505), ("0.9", 400)])
+@pytest.mark.parametrize("path", [CHAT, "/metrics"])
+async def test_other_versions_of_http_are_refused_in_words(
+    warm: rig.Gateway, engine: stubs.Engine, path: str, version: str, status: int
+) -> None:
+    """The parser takes their request lines, but means another framing by them."""
+    answer = await warm.ask(wire.get(path).replace(b"HTTP/1.1", f"HTTP/{version}".encode()))
+    assert answer.status == status
+    answer.error()
+    assert answer.header("connection") == "close"
+    assert not engine.received
+
+
 async def test_chunked_in_http_1_0_is_refused(warm: rig.Gateway, engine: stubs.Engine) -> None:
     answer = await warm.ask(
         f"POST {CHAT} HTTP/1.0\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n".encode()
@@ -385,6 +398,19 @@ async def test_a_websocket_upgrade_is_refused_in_words(
     answer = await warm.ask(wire.get("/v1/realtime", headers=headers))
     assert answer.status == 501
     answer.error()
+    assert not engine.received
+
+
+async def test_a_trailer_of_the_engines_stays_behind(
+    warm: rig.Gateway, engine: stubs.Engine
+) -> None:
+    async def with_trailer(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(stubs.STREAM_HEAD + b"2\r\nhi\r\n0\r\nx-trailer: 1\r\n\r\n")
+
+    engine.script = with_trailer
+    for _ in range(3):
+        answer = await warm.ask(wire.post(CHAT))
+        assert (answer.complete, answer.body) == (True, b"hi")
 
 
 async def test_head_and_options_pass_through(warm: rig.Gateway, engine: stubs.Engine) -> None:

@@ -86,3 +86,25 @@ async def test_a_reader_that_stopped_for_good_is_let_go(
         await gateway.until(inFlight=1)
         await gateway.until(inFlight=0)
     await gateway.settled()
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/nowhere"])
+async def test_answers_to_a_client_that_only_asks_are_not_piled_up(
+    gateway: rig.Gateway, path: str
+) -> None:
+    """Requests in a row, whose answers are many times larger and never read."""
+    async with gateway.client() as client:
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.send(wire.get(path) * 50_000)
+        resident, spent = gateway.resident_kib(), 0.0
+
+        async def waits() -> bool:
+            nonlocal spent
+            await asyncio.sleep(0.5)
+            before, spent = spent, gateway.cpu_seconds()
+            assert gateway.resident_kib() - resident < 4 * 1024
+            return spent - before < 0.05
+
+        await rig.eventually(waits)
+        assert (await gateway.ask(wire.get("/healthz"))).status == 200
+    await gateway.settled()
