@@ -123,7 +123,7 @@ class Reason(enum.StrEnum):
     )
     GATEWAY_NOT_READY = (
         "GatewayNotReady",
-        "No gateway replica became available in two minutes: kubectl describe pods -l"
+        "No gateway replica became available in two minutes: kubectl describe replicasets,pods -l"
         " app.kubernetes.io/component=gateway.",
     )
     PODS_FORBIDDEN = (

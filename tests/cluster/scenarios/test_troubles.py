@@ -185,7 +185,8 @@ def test_a_namespace_that_takes_no_pod_has_no_gateway_and_says_so(
 ) -> None:
     service = without_gateway.endpoint
     service.wait_condition("Degraded", "True", "GatewayNotReady", GATEWAY_SECONDS + 60)
-    without_gateway.wait_words("Ready", "exceeded quota")
+    # A ReplicaSet keeps the words of its first refusal; which one that is, is a race.
+    without_gateway.wait_words("Ready", "a Pod is forbidden", "describe replicasets")
     service.cluster.kubectl("delete", "resourcequota", "pods", f"-n={service.namespace}")
     nudge = ("annotate", "replicaset", "--all", "--overwrite", "rig.noctaya.io/nudged=1")
     service.cluster.kubectl(*nudge, f"-n={service.namespace}")
