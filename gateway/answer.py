@@ -95,27 +95,27 @@ class Answer:
         self.status = status
         modern = self._http.version >= (1, 1)
         self._body = self._http.method != "HEAD" and status not in (204, 304)
-        lines = [b"HTTP/1.%d %d %s\r\n" % (1 if modern else 0, status, reason)]
-        lines += [b"%b: %b\r\n" % header for header in headers]
+        lines = [b"HTTP/1.%d %d %s" % (1 if modern else 0, status, reason)]
+        lines += map(b": ".join, headers)
         if length is None:
             # A stream with a length cannot take one more event.
             kind = find(headers, b"content-type") or b""
             plain = find(headers, b"content-encoding") in (None, b"identity")
             self._events = plain and kind.lower().startswith(b"text/event-stream")
-        lines += (b"x-request-id: ", self._id, b"\r\n")
+        lines.append(b"x-request-id: " + self._id)
         if length is not None:
-            lines.append(b"content-length: %d\r\n" % length)
+            lines.append(b"content-length: %d" % length)
         elif self._body and modern:
             self._chunked = True
-            lines.append(b"transfer-encoding: chunked\r\n")
+            lines.append(b"transfer-encoding: chunked")
         elif self._body:
             self.keep_alive = False
         if not self.keep_alive:
-            lines.append(b"connection: close\r\n")
+            lines.append(b"connection: close")
         elif not modern:
-            lines.append(b"connection: keep-alive\r\n")
-        lines.append(b"\r\n")
-        self._pending = b"".join(lines)
+            lines.append(b"connection: keep-alive")
+        lines += (b"", b"")
+        self._pending = b"\r\n".join(lines)
 
     def write(self, data: bytes) -> bool:
         """Send body bytes; True where the client does not keep up, so that ``drain`` is due."""

@@ -59,16 +59,16 @@ class Connection(asyncio.Protocol):
         if transport is None or transport.is_closing():
             exchange.fail("closed")
             return exchange
-        lines = [f"{method} {target} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")]
-        lines += [b"%b: %b\r\n" % header for header in headers]
+        lines = [f"{method} {target} HTTP/1.1".encode("utf-8", "surrogateescape")]
+        lines += map(b": ".join, headers)
         if with_length:
-            lines.append(b"content-length: %d\r\n" % len(body))
-        lines.append(b"\r\n")
+            lines.append(b"content-length: %d" % len(body))
         if len(body) <= 64 * 1024:
-            lines.append(body)
-            transport.write(b"".join(lines))
+            lines += (b"", body)
+            transport.write(b"\r\n".join(lines))
         else:
-            transport.write(b"".join(lines))
+            lines += (b"", b"")
+            transport.write(b"\r\n".join(lines))
             transport.write(body)
         return exchange
 
