@@ -1,4 +1,4 @@
-"""The user's manifests: LLMServices and InferenceRuntimes, checked as an API server would."""
+"""The user's manifests, checked as an API server would: services, runtimes and Secrets."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from hooks.api import API_VERSION, llmservice, parse, runtime
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names
-from local import documents
+from local import documents, secrets
 from local.documents import Document
 from local.errors import Usage
 
@@ -32,6 +32,7 @@ DEFAULT_NAMESPACE = "default"
 class Manifests:
     services: Sequence[Document]
     runtimes: Sequence[Document]
+    secrets: Sequence[Document] = ()
 
 
 def load(paths: Sequence[Path]) -> Manifests:
@@ -41,9 +42,12 @@ def load(paths: Sequence[Path]) -> Manifests:
     if problems:
         raise Usage(*problems)
     by_kind = {
-        kind: [document for document in found if document.value["kind"] == kind] for kind in SPECS
+        kind: [document for document in found if document.value["kind"] == kind]
+        for kind in (*SPECS, secrets.KIND)
     }
-    manifests = Manifests(services=by_kind[SERVICE], runtimes=by_kind[RUNTIME])
+    manifests = Manifests(
+        services=by_kind[SERVICE], runtimes=by_kind[RUNTIME], secrets=by_kind[secrets.KIND]
+    )
     problems = [*_twice(found), *_without_runtime(manifests)]
     if problems:
         raise Usage(*problems)
@@ -54,7 +58,7 @@ def load(paths: Sequence[Path]) -> Manifests:
 
 
 def key(document: Document) -> str:
-    """``namespace/name`` of a service, ``name`` of a runtime, which belongs to no namespace."""
+    """``namespace/name``; of a runtime, which belongs to no namespace, ``name``."""
     name = objects.text(document.value, "metadata", "name")
     if document.value["kind"] == RUNTIME:
         return name
@@ -83,13 +87,16 @@ def _problems(document: Document) -> list[str]:
     if not isinstance(obj, dict):
         return [f"{document.place()}: not a Kubernetes object: expected fields like apiVersion"]
     kind = obj.get("kind")
-    if not isinstance(kind, str) or kind not in SPECS:
-        hint = parse.nearest(str(kind), list(SPECS))
-        expected = f"expected {SERVICE} or {RUNTIME}{hint}"
+    if not isinstance(kind, str) or kind not in (*SPECS, secrets.KIND):
+        hint = parse.nearest(str(kind), [*SPECS, secrets.KIND])
+        expected = f"expected {SERVICE}, {RUNTIME} or {secrets.KIND}{hint}"
         return [f"{document.place('kind')}: unknown kind {kind!r}: {expected}"]
-    if obj.get("apiVersion") != API_VERSION:
+    version = secrets.API_VERSION if kind == secrets.KIND else API_VERSION
+    if obj.get("apiVersion") != version:
         found = obj.get("apiVersion")
-        return [f"{document.place('apiVersion')}: found {found!r}, expected {API_VERSION}"]
+        return [f"{document.place('apiVersion')}: found {found!r}, expected {version}"]
+    if kind == secrets.KIND:
+        return [*secrets.problems(document), *_metadata_problems(document)]
     unknown = [
         f"{document.place(field)}: unknown field{parse.nearest(field, FIELDS)}"
         for field in obj

@@ -56,7 +56,12 @@ def engine(
 
 
 def gateway(
-    deployment: Object, inherited: Mapping[str, str], *, scaler: str, replicas: Path
+    deployment: Object,
+    inherited: Mapping[str, str],
+    *,
+    scaler: str,
+    replicas: Path,
+    api_key: Path | None,
 ) -> Callable[[int], Program]:
     """The rendered gateway; what only this machine can know comes after, and wins."""
     rendered = command.expand(_arguments(container(deployment)), {})
@@ -71,6 +76,7 @@ def gateway(
             *("--replicas-from", f"file:{replicas}"),
             # Nobody else sends requests here: once it is told to stop, none follow.
             *("--accept-after-term-seconds", "0"),
+            *(("--api-key-file", str(api_key)) if api_key is not None else ()),
         ]
         return Program(argv=argv, env=inherited)
 

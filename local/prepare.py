@@ -3,19 +3,27 @@
 import dataclasses
 import datetime
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hooks.api import llmservice, runtime
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names
 from hooks.settings import Settings
-from local import command, drain, kubelet, manifests, metacontroller, plan
+from local import command, drain, kubelet, manifests, metacontroller, plan, secrets
 from local.documents import Document
 from local.errors import Failure, Usage
 from local.metacontroller import World
 
 _COMMAND_FIELD = f"metadata.annotations.{command.LOCAL_COMMAND}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ApiKey:
+    """A key of a Secret. It is never printed."""
+
+    value: bytes | None = dataclasses.field(repr=False)
+    """None: no Secret among the manifests has it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,6 +44,10 @@ class Prepared:
     drain: drain.Drain
     holds_device: bool
     served_model: str | None
+    api_key: ApiKey | None
+    """What clients must send; None: nothing."""
+    notes: Sequence[str]
+    """What is not as on a cluster, in words."""
 
     @property
     def key(self) -> str:
@@ -70,6 +82,8 @@ def prepare(
     if backend is None or gateway is None:
         raise Usage(why_not(document, known, world.parent))
     found = _runtime(world.parent, known)
+    spec = llmservice.LLMServiceSpec.model_validate(world.parent["spec"])
+    api_key = _api_key(document, spec, known)
     return Prepared(
         document=document,
         runtime=found,
@@ -81,11 +95,13 @@ def prepare(
         engine_probe=_probe(backend, found.place("spec.health.readiness")),
         gateway_probe=_probe(gateway, document.place()),
         drain=plan.drained(
-            llmservice.LLMServiceSpec.model_validate(world.parent["spec"]),
+            spec,
             runtime.InferenceRuntimeSpec.model_validate(objects.without_nulls(found.value)["spec"]),
         ),
         holds_device=plan.holds_device(backend),
         served_model=plan.served_model(gateway),
+        api_key=api_key,
+        notes=list(_notes(document, api_key)),
     )
 
 
@@ -98,6 +114,27 @@ def why_not(document: Document, known: manifests.Manifests, parent: Object) -> s
         if message.startswith(about):
             return manifests.placed(found, message.removeprefix(about))
     return manifests.placed(document, message)
+
+
+def _api_key(
+    document: Document, spec: llmservice.LLMServiceSpec, known: manifests.Manifests
+) -> ApiKey | None:
+    if spec.endpoint.authentication is None:
+        return None
+    wanted = spec.endpoint.authentication.secret_ref
+    namespace = manifests.key(document).partition("/")[0]
+    for secret in known.secrets:
+        if manifests.key(secret) == f"{namespace}/{wanted.name}":
+            return ApiKey(value=secrets.value(secret, wanted.key))
+    return ApiKey(value=None)
+
+
+def _notes(document: Document, api_key: ApiKey | None) -> Iterator[str]:
+    if api_key is not None and api_key.value is None:
+        yield (
+            f"{document.place('spec.endpoint.authentication.secretRef')}: no Secret of the"
+            " manifests has this key, so every request is answered 503, as on a cluster"
+        )
 
 
 def _runtime(parent: Object, known: manifests.Manifests) -> Document:

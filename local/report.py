@@ -46,15 +46,16 @@ def _outline(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def introduction(endpoint: str, model: str | None, logs: Path) -> str:
+def introduction(endpoint: str, model: str | None, logs: Path, *, keyed: bool) -> str:
     """The endpoint, a call to paste, and where to look when it fails."""
     body = {
         **({"model": model} if model else {}),
         "messages": [{"role": "user", "content": "Hello"}],
         "stream": True,
     }
+    key = "-H 'Authorization: Bearer YOUR-KEY' " if keyed else ""
     return (
         f"\n  {endpoint} takes requests; logs are in {logs}. Try:\n"
         f"  curl -N {endpoint}/chat/completions -H 'Content-Type: application/json' "
-        f"-d '{json.dumps(body)}'\n"
+        f"{key}-d '{json.dumps(body)}'\n"
     )

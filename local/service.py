@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import datetime
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -83,6 +84,7 @@ class Service:
         # No name in Kubernetes holds an underscore: two services never share a file.
         file = prepared.key.replace("/", "_")
         self._slices_file = machine.state / f"{file}.json"
+        self._api_key = None if prepared.api_key is None else machine.state / f"{file}.key"
         self._logs = {name: machine.logs / f"{file}_{name}.log" for name in ("engine", "gateway")}
         self._backend = deployments.Replicas(
             prepared.backend,
@@ -99,6 +101,7 @@ class Service:
     async def run(self) -> None:
         """Until cancelled."""
         self._publish()
+        self._hand_out_key()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch_queue())
             tasks.create_task(self._scaler.run())
@@ -182,6 +185,18 @@ class Service:
         except Failure as e:
             self.fatal = self.fatal or str(e)
 
+    def _hand_out_key(self) -> None:
+        """As a cluster mounts it: in a file of its own, that nobody else may read."""
+        key = self.prepared.api_key
+        if self._api_key is None or key is None or key.value is None:
+            return
+        try:
+            descriptor = os.open(self._api_key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(key.value)
+        except OSError as e:
+            self.fatal = self.fatal or f"{self._api_key}: cannot be written: {e.strerror}"
+
     def _notice_failure(self) -> None:
         for replica in self._backend.all:
             self._engine_has_answered = self._engine_has_answered or replica.answered
@@ -224,6 +239,7 @@ class Service:
                 self._machine.environ,
                 scaler=self._scaler_address,
                 replicas=self._slices_file,
+                api_key=self._api_key,
             ),
             log=self._logs["gateway"],
             port=self._ports.http,

@@ -6,6 +6,7 @@ import datetime
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ def up(paths: Sequence[Path], *, port: int, as_json: bool, logs: Path | None) ->
             )
             for document in known.services
         ]
+        for note in (note for one in prepared for note in one.notes):
+            print(f"noctaya: {note}", file=sys.stderr)
         pairs = _ports(port, len(prepared))
         run = Run(machine, as_json=as_json)
         asyncio.run(run.live(prepared, pairs))
@@ -100,8 +103,10 @@ class Run:
             )
         if service.is_ready and key not in self._introduced and not self._as_json:
             self._introduced.add(key)
-            model = service.prepared.served_model
-            self._print(report.introduction(service.endpoint, model, self._machine.logs))
+            model, keyed = service.prepared.served_model, service.prepared.api_key is not None
+            self._print(
+                report.introduction(service.endpoint, model, self._machine.logs, keyed=keyed)
+            )
         if all(e.failure for e in self._services) or any(e.fatal for e in self._services):
             self._over.set()
 

@@ -332,7 +332,10 @@ class SecretKey(Spec):
 class Authentication(Spec):
     """Who may call the endpoint."""
 
-    secret_ref: SecretKey = Field(description="The accepted Bearer token.")
+    secret_ref: SecretKey = Field(
+        description="Where the accepted Bearer token is. While the Secret or its key is missing"
+        " every request is answered 503; a change of it is followed without a restart."
+    )
 
 
 class ColdStart(Spec):
@@ -368,8 +371,8 @@ class Endpoint(Spec):
     )
     authentication: Authentication | None = Field(
         None,
-        description="Asks clients for a Bearer token. Not implemented yet: a service that sets it"
-        " is not reconciled and its status says so.",
+        description="Asks clients for a Bearer token. Without it the endpoint is open to whoever"
+        " reaches it.",
     )
     cold_start: ColdStart = Field(
         ColdStart.model_construct(),

@@ -1,9 +1,9 @@
-"""The engine's side of a plan: its container, its probes, and what the gateway may know of them."""
+"""The engine's side of a plan: its container and its probes."""
 
 from collections.abc import Mapping
 from fractions import Fraction
 
-from hooks.api.llmservice import GatewayResources, LLMServiceSpec, ResourceAmounts
+from hooks.api.llmservice import LLMServiceSpec
 from hooks.api.pods import dump
 from hooks.k8s import objects, quantity
 from hooks.k8s.objects import Object
@@ -46,19 +46,6 @@ def plan_engine(
         tolerations=tuple(dump(toleration) for toleration in accelerator.tolerations),
         scheduler=accelerator.scheduler.name or "",
         queue=accelerator.scheduler.queue or "",
-    )
-
-
-def plan_gateway(runtime: Runtime, spec: LLMServiceSpec, engine: plan.Engine) -> plan.Gateway:
-    """What the gateway is told about its backend."""
-    return plan.Gateway(
-        resources=_gateway_resources(spec.endpoint.resources),
-        readiness=_direct_readiness(engine),
-        served_models=arguments.served_names(engine.args),
-        inference_paths=runtime.inference_paths,
-        first_byte_timeout=runtime.first_byte_timeout,
-        idle_timeout=runtime.idle_timeout,
-        drain_timeout=spec.scaling.drain_timeout,
     )
 
 
@@ -130,36 +117,3 @@ def _scrape(runtime: Runtime) -> dict[str, str]:
         "prometheus.io/scrape": "true",
         names.METRIC_NAMES: objects.compact({k: v for k, v in called.items() if v is not None}),
     }
-
-
-def _direct_readiness(engine: plan.Engine) -> Object:
-    """The readiness request that the gateway may send itself; empty where only a kubelet can judge.
-
-    A delay or a row of successes is a judgement over time, and another port or host is none of the
-    gateway's business.
-    """
-    probe = engine.readiness
-    request = probe.get("httpGet")
-    if request is None or "initialDelaySeconds" in probe or probe.get("successThreshold", 1) != 1:
-        return {}
-    if "host" in request or request["port"] not in (engine.port.name, engine.port.number):
-        return {}
-    return {
-        "headers": request.get("httpHeaders", []),
-        "path": request.get("path", "/"),
-        "scheme": request.get("scheme", "HTTP"),
-    }
-
-
-def _gateway_resources(resources: GatewayResources | None) -> Object:
-    if resources is None:
-        return {}
-    both = {"limits": _amounts(resources.limits), "requests": _amounts(resources.requests)}
-    return {kind: amounts for kind, amounts in both.items() if amounts}
-
-
-def _amounts(amounts: ResourceAmounts | None) -> dict[str, str]:
-    if amounts is None:
-        return {}
-    both = {"cpu": amounts.cpu, "memory": amounts.memory}
-    return {name: amount for name, amount in both.items() if amount is not None}

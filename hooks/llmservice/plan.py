@@ -106,8 +106,21 @@ class Engine:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ApiKey:
+    """Clients must send the key that one key of a Secret holds."""
+
+    secret: str
+    key: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoApiKey:
+    """Whoever reaches the endpoint may use it."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Gateway:
-    """The gateway's knowledge of its backend."""
+    """What the gateway is told about its backend and its clients."""
 
     resources: Object
     readiness: Object  # What may be asked of a starting replica; empty: nothing.
@@ -116,6 +129,7 @@ class Gateway:
     first_byte_timeout: Decimal | Literal["default"]
     idle_timeout: Decimal | Literal["default"]
     drain_timeout: Decimal
+    api_key: ApiKey | NoApiKey
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

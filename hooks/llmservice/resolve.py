@@ -13,6 +13,7 @@ from hooks.llmservice import (
     arguments,
     engine,
     environment,
+    gateways,
     names,
     plan,
     runtimes,
@@ -89,7 +90,7 @@ def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
         cache=cache,
         staging=_staging(source, spec, runtime, values, settings),
         engine=container,
-        gateway=engine.plan_gateway(runtime, spec, container),
+        gateway=gateways.plan_gateway(runtime, spec, container),
         settings=settings,
     )
 
@@ -113,7 +114,6 @@ def _not_implemented(spec: LLMServiceSpec) -> list[str]:
         "spec.scaling.externalScaler.tls": spec.scaling.external_scaler is not None
         and spec.scaling.external_scaler.tls is not None,
         "spec.cache.strategy: BakedImage": spec.cache.strategy == "BakedImage",
-        "spec.endpoint.authentication": spec.endpoint.authentication is not None,
     }
     return [path for path, is_set in set_fields.items() if is_set]
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 from hooks.k8s import duration, objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names
-from hooks.llmservice.plan import Plan
+from hooks.llmservice.plan import ApiKey, Plan
 
 HTTP_PORT = 8080
 SCALER_PORT = 9090
@@ -16,6 +16,9 @@ _LEAST_SHUTDOWN_SECONDS = 60
 _GRACE_BEYOND_SHUTDOWN_SECONDS = 15
 
 _USER = 65532
+
+_API_KEY_FOLDER = "/etc/noctaya/api-key"
+_API_KEY_FILE = "key"
 
 
 def deployment(plan: Plan) -> Object:
@@ -75,6 +78,8 @@ def arguments(plan: Plan) -> list[str]:
         flags.append(("--first-byte-timeout-seconds", _seconds(gateway.first_byte_timeout)))
     if gateway.idle_timeout != "default":
         flags.append(("--idle-timeout-seconds", _seconds(gateway.idle_timeout)))
+    if isinstance(gateway.api_key, ApiKey):
+        flags.append(("--api-key-file", f"{_API_KEY_FOLDER}/{_API_KEY_FILE}"))
     return [f"{flag}={_literal(value)}" for flag, value in flags]
 
 
@@ -102,7 +107,24 @@ def _pod(plan: Plan) -> Object:
         "serviceAccountName": names.gateway(plan.service),
         "terminationGracePeriodSeconds": shutdown + _GRACE_BEYOND_SHUTDOWN_SECONDS,
     }
-    return pod | ({"imagePullSecrets": plan.pull_secrets} if plan.pull_secrets else {})
+    if plan.pull_secrets:
+        pod["imagePullSecrets"] = plan.pull_secrets
+    if isinstance(plan.gateway.api_key, ApiKey):
+        pod["volumes"] = [_api_key_volume(plan.gateway.api_key)]
+    return pod
+
+
+def _api_key_volume(api_key: ApiKey) -> Object:
+    """Optional, since a gateway that does not start for want of a key would cut KEDA off; and a
+    folder without subPath, since only such a one follows the Secret."""
+    return {
+        "name": "api-key",
+        "secret": {
+            "items": [{"key": api_key.key, "path": _API_KEY_FILE}],
+            "optional": True,
+            "secretName": api_key.secret,
+        },
+    }
 
 
 def _container(plan: Plan) -> Object:
@@ -134,8 +156,13 @@ def _container(plan: Plan) -> Object:
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    resources = plan.gateway.resources
-    return container | ({"resources": resources} if resources else {})
+    if plan.gateway.resources:
+        container["resources"] = plan.gateway.resources
+    if isinstance(plan.gateway.api_key, ApiKey):
+        container["volumeMounts"] = [
+            {"mountPath": _API_KEY_FOLDER, "name": "api-key", "readOnly": True}
+        ]
+    return container
 
 
 def _service(plan: Plan, name: str, component: str, port: Object) -> Object:

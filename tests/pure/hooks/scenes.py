@@ -455,6 +455,9 @@ COMPOSITE: dict[str, Callable[[], World]] = {
     ),
     "created": World,
     "created-in-full": full,
+    "created-with-key": lambda: World(
+        service(endpoint={"authentication": {"secretRef": {"name": "clients", "key": "API_KEY"}}})
+    ),
     "created-with-cache": lambda: World(service(cache={})),
     "created-with-mistake": lambda: World(service(scaling={"minn": 1})),
     "failure-carried": carried,

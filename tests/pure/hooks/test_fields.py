@@ -22,6 +22,7 @@ POD = ("spec", "template", "spec")
 ENGINE = (*POD, "containers", 0)
 ARGS = (*ENGINE, "args")
 PROBE = {"tcpSocket": {"port": "http"}, "periodSeconds": 7}
+KEY = {"secretRef": {"name": "clients", "key": "API_KEY"}}
 METRICS = {"queueDepth": "waiting"}
 NAMES = ("metadata", "annotations", "serving.noctaya.io/metric-names")
 
@@ -110,6 +111,18 @@ SERVICE: dict[str, Case] = {
         GATEWAY,
         ARGS,
         "--heartbeat-interval-seconds=2.5",
+    ),
+    "spec.endpoint.authentication.secretRef.name": Case(
+        {"endpoint": {"authentication": KEY}},
+        GATEWAY,
+        (*POD, "volumes", 0, "secret", "secretName"),
+        "clients",
+    ),
+    "spec.endpoint.authentication.secretRef.key": Case(
+        {"endpoint": {"authentication": KEY}},
+        GATEWAY,
+        (*POD, "volumes", 0, "secret", "items", 0),
+        {"key": "API_KEY", "path": "key"},
     ),
     "spec.imagePullSecrets": Case(
         {"imagePullSecrets": [{"name": "registry"}]},

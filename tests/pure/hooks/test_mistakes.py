@@ -29,7 +29,6 @@ MISTAKES: dict[str, dict[str, Any]] = {
         }
     },
     "baked image": {"cache": {"strategy": "BakedImage"}},
-    "authentication": {"endpoint": {"authentication": {"secretRef": {"name": "s", "key": "k"}}}},
     "revision without staging": {"model": {"source": {"uri": "hf://org/name@main"}}},
     "artifact without a cache": {
         "model": {"source": {"uri": "oci://r/x@sha256:" + "0" * 64}},

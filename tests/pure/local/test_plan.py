@@ -36,7 +36,9 @@ def test_an_engine_gets_the_rendered_arguments_and_environment_and_its_own_port(
 
 def test_a_gateway_listens_where_this_machine_says() -> None:
     rendered = deployment(args=["--service=m", "--served-model=a$$b"])
-    start = plan.gateway(rendered, {}, scaler="127.0.0.1:9", replicas=Path("list.json"))
+    start = plan.gateway(
+        rendered, {}, scaler="127.0.0.1:9", replicas=Path("list.json"), api_key=None
+    )
     program = start(8080)
     assert program.argv[:4] == [sys.executable, "-P", "-m", "gateway"]
     assert program.argv[4:6] == ["--service=m", "--served-model=a$b"]
@@ -44,6 +46,12 @@ def test_a_gateway_listens_where_this_machine_says() -> None:
         "--listen 127.0.0.1:8080 --scaler-listen 127.0.0.1:9 --replicas-from file:list.json "
         "--accept-after-term-seconds 0"
     )
+
+
+def test_a_gateway_reads_its_key_where_this_machine_has_it() -> None:
+    rendered = deployment(args=["--api-key-file=/etc/noctaya/api-key/key"])
+    start = plan.gateway(rendered, {}, scaler="", replicas=Path("list.json"), api_key=Path("k"))
+    assert start(8080).argv[-2:] == ["--api-key-file", "k"]
 
 
 def test_the_served_model_is_the_first_that_the_gateway_was_told() -> None:

@@ -52,7 +52,17 @@ def test_lines_are_for_a_person_or_a_program() -> None:
 
 
 def test_the_call_to_paste_names_the_model_where_one_is_known() -> None:
-    told = report.introduction(AT_REST.endpoint, "echo", Path("/logs"))
+    told = report.introduction(AT_REST.endpoint, "echo", Path("/logs"), keyed=False)
     assert "http://127.0.0.1:8080/v1/chat/completions" in told
     assert '"model": "echo"' in told
-    assert '"model"' not in report.introduction(AT_REST.endpoint, None, Path("/logs"))
+    without = report.introduction(AT_REST.endpoint, None, Path("/logs"), keyed=False)
+    assert '"model"' not in without
+
+
+def test_the_call_to_paste_has_a_place_for_a_key_where_one_is_asked_for() -> None:
+    asked, not_asked = (
+        report.introduction(AT_REST.endpoint, None, Path("/logs"), keyed=keyed)
+        for keyed in (True, False)
+    )
+    assert "-H 'Authorization: Bearer YOUR-KEY' -d" in asked
+    assert "Authorization" not in not_asked
