@@ -23,6 +23,8 @@ _ORDINARY = {b"keep-alive", b"close"}
 _REQUEST_ONLY = _HOP_BY_HOP | {b"content-length", b"expect", b"x-request-id"}
 _REQUEST_AND_KEY = _REQUEST_ONLY | {b"authorization"}
 _RESPONSE_ONLY = _HOP_BY_HOP | {b"content-length", b"x-request-id"}
+# Proxies in front, nginx by default, would hold a stream's events back; engines do not say this.
+UNBUFFERED: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
 
 
 def to_engine(
@@ -38,7 +40,12 @@ def to_engine(
 
 
 def to_client(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
-    return _without(raw, _RESPONSE_ONLY)
+    """What the engine said, and for a stream of events that it is not to be buffered."""
+    kept = _without(raw, _RESPONSE_ONLY)
+    kind = find(kept, b"content-type")
+    if kind is not None and kind.lower().startswith(b"text/event-stream"):
+        kept += [header for header in UNBUFFERED if find(kept, header[0]) is None]
+    return kept
 
 
 def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:

@@ -67,7 +67,8 @@ async def test_only_the_right_key_gets_through_and_stays_here(gateway: rig.Gatew
 async def test_a_wrong_key_takes_no_slot_reads_no_body_and_wakes_nothing(
     gateway: rig.Gateway,
 ) -> None:
-    for path in (CHAT, "/tokenize", "/nowhere", "//v1/chat/completions", "/v1%2Fchat"):
+    odd = ("//v1/chat/completions", "/V1/chat/completions", "/v1%2Fchat")
+    for path in (CHAT, "/tokenize", "/invocations", "/nowhere", *odd):
         headers = {"authorization": "Bearer no", "content-length": "99", "expect": "100-continue"}
         answer = await gateway.ask(wire.post(path, b"", headers=headers))
         assert answer.status == 401, path

@@ -105,6 +105,8 @@ async def test_other_methods_wake_nothing(cold: rig.Gateway) -> None:
     for method in ("GET", "HEAD", "OPTIONS", "DELETE", "PUT"):
         answer = await cold.ask(wire.get("/v1/other", method=method))
         assert answer.status == 503, method
+        for path in ("/", "/favicon.ico", "/robots.txt"):
+            assert (await cold.ask(wire.get(path, method=method))).status == 404, path
     assert (await cold.ask(wire.get("/v1/models"))).json() == {"object": "list", "data": []}
     assert (await cold.ask(wire.get("/v1/models", method="HEAD"))).status == 200
     state = await cold.queue()

@@ -79,6 +79,21 @@ async def test_true_is_repeated_sparsely_while_a_request_waits_in_vain(
         await pushes.cancel()
 
 
+async def test_fifty_requests_to_a_cold_model_are_one_signal(gateway: rig.Gateway) -> None:
+    async with keda.calls(gateway.scaler_port) as stub, stubs.Engine() as engine:
+        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
+        await pushes.until(1)
+        asks = [asyncio.create_task(gateway.ask(CHAT)) for _ in range(50)]
+        await gateway.until(waiting=50)
+        assert await pushes.until(2) == [False, True]
+        gateway.tell(rig.endpoint(engine.port))
+        assert {answer.status for answer in await asyncio.gather(*asks)} == {200}
+        # More than one only where it took so long that the signal was repeated.
+        waited = time.monotonic() - pushes.messages[1][0]
+        assert len(pushes.messages) <= 2 + waited
+        await pushes.cancel()
+
+
 async def test_every_open_stream_hears_of_demand(gateway: rig.Gateway) -> None:
     """KEDA may hold two streams for a while when a ScaledObject changes."""
     async with keda.calls(gateway.scaler_port) as stub:

@@ -30,3 +30,14 @@ def test_a_key_that_was_checked_here_does_not_reach_the_engine() -> None:
     raw = [(b"Authorization", b"Bearer x"), (b"a", b"b")]
     assert headers.to_engine(raw, identity=False, authenticated=True) == [(b"a", b"b")]
     assert headers.to_engine(raw, identity=False, authenticated=False) == raw
+
+
+def test_a_stream_of_events_tells_proxies_not_to_buffer_it() -> None:
+    """nginx buffers by default; what an engine says of it itself stays."""
+    stream = [(b"Content-Type", b"text/event-stream; charset=utf-8")]
+    unbuffered = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+    assert headers.to_client(stream) == stream + unbuffered
+    own = [*stream, (b"Cache-Control", b"no-store"), (b"X-Accel-Buffering", b"yes")]
+    assert headers.to_client(own) == own
+    plain = [(b"content-type", b"application/json")]
+    assert headers.to_client(plain) == plain
