@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from tests.process.clients import environments, scenarios
-from tests.process.clients.scenarios import Failure, Scenario
+from tests.process.clients.scenario import Failure, Scenario
 from tests.process.clients.stages import Cell, Observed
 from tests.process.clients.users import CLIENTS, Client
 

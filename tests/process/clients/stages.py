@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from tests.process.clients import environments, users
-from tests.process.clients.scenarios import ALL, Scenario, Stage
+from tests.process.clients.scenario import Scenario, Stage
+from tests.process.clients.scenarios import ALL
 from tests.process.clients.users import Client, Seen
 from tests.process.gateway import keda, rig, stubs, wire
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.process.clients import page, scenarios, stages
-from tests.process.clients.scenarios import Failure, Scenario
+from tests.process.clients.scenario import Failure, Scenario
 from tests.process.clients.stages import Cell, Observed
 from tests.process.clients.users import Client
 
