@@ -18,16 +18,14 @@ from aiohttp.abc import AbstractStreamWriter
 
 from gateway import dialects
 from gateway.errors import ClientGone, Refusal
-from gateway.headers import Headers, find
+from gateway.headers import UNBUFFERED, Headers, find
 
 # On, for no second: the kernel drops what it still holds and sends RST instead of FIN.
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 _STREAM_HEADERS: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
-    # Proxies in front buffer a stream otherwise.
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
+    *UNBUFFERED,
 ]
 
 
