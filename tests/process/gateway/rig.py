@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import re
 import socket
 import sys
@@ -36,9 +37,11 @@ _SLACK_KIB = 12 * 1024
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """Below those that the kernel gives to clients, one of which could have it a moment later."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def endpoint(port: int, *, ready: bool = False, terminating: bool = False, pod: str = "") -> Any:

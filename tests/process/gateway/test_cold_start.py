@@ -206,14 +206,37 @@ async def test_an_engine_that_says_503_right_after_its_start_is_asked_again(
         await gateway.settled()
 
 
-async def test_nobody_to_start_the_model_is_said_in_words(tmp_path: Path) -> None:
-    flags = ("--activation-timeout-seconds", "120", "--heartbeat-interval-seconds", "60")
-    async with rig.Gateway(tmp_path, *flags) as gateway:
-        answer = await gateway.ask(CHAT, within=60)
-        assert answer.status == 503
-        assert answer.error()["code"] == "not_activatable"
-        assert "ScaledObject" in answer.error()["message"]
-        assert answer.header("x-should-retry") == "false"
+async def test_a_long_queue_is_released_at_the_pace_that_the_new_replica_takes_it(
+    tmp_path: Path,
+) -> None:
+    """It takes four at a time and says 503 to the rest, as an engine with a short queue does."""
+    at_once = most = 0
+    served: list[bytes] = []
+
+    async def take_four(to: stubs.Wire, received: stubs.Received) -> None:
+        nonlocal at_once, most
+        if at_once >= 4:
+            await to.answer(503, b'{"error":{"message":"full"}}')
+            return
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.05)
+        at_once -= 1
+        served.append(received.body)
+        await to.answer(200, received.body)
+
+    async with rig.Gateway(tmp_path) as gateway, stubs.Engine(take_four) as engine:
+        asks = [
+            asyncio.create_task(gateway.ask(wire.post("/v1/completions", {"n": n}), within=60))
+            for n in range(60)
+        ]
+        await gateway.until(waiting=60)
+        gateway.tell(rig.endpoint(engine.port))
+        answers = await asyncio.gather(*asks)
+        assert [a.json() for a in answers] == [{"n": n} for n in range(60)]
+        assert len(served) == len(set(served)) == 60
+        assert most <= 4
+        await gateway.settled()
 
 
 async def test_three_cycles_are_alike(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""Peers whose packets are dropped: nothing says that they are gone.
+"""What shows only after half a minute or more: peers that are silent, slow, or gone without a word.
 
-What the kernel notices takes half a minute, so these scenarios run side by side, each with
-gateways and peers of its own, and every test looks at the end of one.
+The scenarios run side by side, each with gateways and peers of its own, in a network where packets
+can be made to disappear; every test looks at the end of one.
 """
 
 import asyncio
+import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -13,18 +15,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.process.gateway import keda, network, rig, stubs, wire
+from tests.process.gateway import apiserver, keda, network, rig, stubs, wire
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    rig.needs_root,
-]
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 CHAT = wire.post("/v1/chat/completions", {"model": "m", "stream": True, "messages": []})
 PLAIN = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
 
 Scenario = Callable[[Path], Awaitable[None]]
+Running = dict[Scenario, asyncio.Task[None]]
 SCENARIOS: list[Scenario] = []
 
 
@@ -33,13 +32,15 @@ def side_by_side(scenario: Scenario) -> Scenario:
     return scenario
 
 
+def without_packets(scenario: Scenario) -> Scenario:
+    return side_by_side(scenario) if os.geteuid() == 0 else scenario
+
+
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def running(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[dict[Scenario, asyncio.Task[None]]]:
-    with network.own():
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    with network.own() if os.geteuid() == 0 else contextlib.nullcontext():
         tasks = {
-            scenario: asyncio.ensure_future(scenario(tmp_path_factory.mktemp("network")))
+            scenario: asyncio.ensure_future(scenario(tmp_path_factory.mktemp("patience")))
             for scenario in SCENARIOS
         }
         yield tasks
@@ -48,7 +49,7 @@ async def running(
         await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
-@side_by_side
+@without_packets
 async def new_connections(folder: Path) -> None:
     async with rig.Gateway(folder) as gateway, stubs.Engine() as one, stubs.Engine() as two:
         gateway.tell(rig.endpoint(one.port, ready=True), rig.endpoint(two.port, ready=True))
@@ -61,13 +62,12 @@ async def new_connections(folder: Path) -> None:
         await gateway.settled()
 
 
-async def test_a_replica_that_takes_no_connection_is_left_out_and_returns(
-    running: dict[Scenario, asyncio.Task[None]],
-) -> None:
+@rig.needs_root
+async def test_a_replica_that_takes_no_connection_is_left_out_and_returns(running: Running) -> None:
     await running[new_connections]
 
 
-@side_by_side
+@without_packets
 async def kept_connection(folder: Path) -> None:
     async with rig.Gateway(folder) as gateway, stubs.Engine() as one, stubs.Engine() as two:
         gateway.tell(rig.endpoint(one.port, ready=True))
@@ -84,13 +84,12 @@ async def kept_connection(folder: Path) -> None:
         await gateway.settled()
 
 
-async def test_a_request_on_a_kept_connection_to_nowhere_goes_elsewhere(
-    running: dict[Scenario, asyncio.Task[None]],
-) -> None:
+@rig.needs_root
+async def test_a_request_on_a_kept_connection_to_nowhere_goes_elsewhere(running: Running) -> None:
     await running[kept_connection]
 
 
-@side_by_side
+@without_packets
 async def running_stream(folder: Path) -> None:
     async def begin(to: stubs.Wire, _: stubs.Received) -> None:
         await to.write(stubs.STREAM_HEAD)
@@ -112,13 +111,12 @@ async def running_stream(folder: Path) -> None:
         await gateway.settled()
 
 
-async def test_a_stream_from_a_node_that_died_ends_with_an_error_event(
-    running: dict[Scenario, asyncio.Task[None]],
-) -> None:
+@rig.needs_root
+async def test_a_stream_from_a_node_that_died_ends_with_an_error_event(running: Running) -> None:
     await running[running_stream]
 
 
-@side_by_side
+@without_packets
 async def waiting_client(folder: Path) -> None:
     # Without a replica at all times it would be told after 30 s that nobody starts one.
     flags = ("--min-replicas", "1", "--activation-timeout-seconds", "40")
@@ -136,13 +134,12 @@ async def waiting_client(folder: Path) -> None:
             await gateway.settled()
 
 
-async def test_a_waiting_client_that_vanished_takes_its_demand_with_it(
-    running: dict[Scenario, asyncio.Task[None]],
-) -> None:
+@rig.needs_root
+async def test_a_waiting_client_that_vanished_takes_its_demand_with_it(running: Running) -> None:
     await running[waiting_client]
 
 
-@side_by_side
+@without_packets
 async def keda_vanishes(folder: Path) -> None:
     async with rig.Gateway(folder) as gateway, keda.calls(gateway.scaler_port) as stub:
         pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
@@ -158,13 +155,12 @@ async def keda_vanishes(folder: Path) -> None:
         await pushes.cancel()
 
 
-async def test_a_keda_that_vanished_leaves_no_stream_behind(
-    running: dict[Scenario, asyncio.Task[None]],
-) -> None:
+@rig.needs_root
+async def test_a_keda_that_vanished_leaves_no_stream_behind(running: Running) -> None:
     await running[keda_vanishes]
 
 
-@side_by_side
+@without_packets
 async def member_vanishes(folder: Path) -> None:
     async with rig.Gateway(folder) as one, rig.Gateway(folder) as two:
         both = (rig.endpoint(one.port, ready=True), rig.endpoint(two.port, ready=True))
@@ -197,7 +193,85 @@ async def demand_is(stub: Any, demand: float) -> None:
     await rig.eventually(reached)
 
 
+@rig.needs_root
 async def test_a_gateway_that_vanished_costs_the_sum_its_own_demand_and_no_other(
-    running: dict[Scenario, asyncio.Task[None]],
+    running: Running,
 ) -> None:
     await running[member_vanishes]
+
+
+@side_by_side
+async def slow_head(folder: Path) -> None:
+    async with rig.Gateway(folder) as gateway, gateway.client() as client:
+        began = time.monotonic()
+        client.send(b"POST /v1/chat/completions HTTP/1.1\r\n")
+        with contextlib.suppress(ConnectionError):
+            while not client.reader.at_eof() and time.monotonic() - began < 100:
+                client.send(b"x-a: b\r\n")
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(client.reader.read(1), 1)
+        assert time.monotonic() - began < 90
+        await gateway.settled()
+
+
+async def test_a_head_that_trickles_in_is_cut_off_after_75_seconds(running: Running) -> None:
+    """Header by header, so that no single read is late."""
+    await running[slow_head]
+
+
+@side_by_side
+async def slow_body(folder: Path) -> None:
+    async with rig.Gateway(folder) as gateway, gateway.client() as client:
+        began = time.monotonic()
+        client.send(wire.post("/v1/completions", b"", headers={"content-length": "1000"}))
+        answer = asyncio.create_task(client.response(within=90))
+        while not answer.done():
+            client.send(b"x")
+            await asyncio.wait((answer,), timeout=0.5)
+        assert 25 < time.monotonic() - began < 60
+        assert answer.result().status == 408
+        assert "stopped coming" in answer.result().error()["message"]
+        assert answer.result().header("connection") == "close"
+        client.writer.close()
+        await gateway.settled()
+
+
+async def test_a_body_that_trickles_in_is_a_408_after_30_seconds(running: Running) -> None:
+    await running[slow_body]
+
+
+@side_by_side
+async def silent_watch(folder: Path) -> None:
+    async with (
+        apiserver.ApiServer(folder) as api,
+        rig.Gateway(folder, *api.flags, environment=api.environment) as gateway,
+        stubs.Engine() as engine,
+    ):
+        api.deaf = True
+        api.tell(rig.endpoint(engine.port, ready=True))
+
+        async def ready() -> bool:
+            count: int = (await gateway.queue())["replicas"]["ready"]
+            return count == 1
+
+        await rig.eventually(ready, within=90)
+        assert (await gateway.ask(PLAIN)).status == 200
+
+
+async def test_a_watch_that_is_silent_for_a_minute_is_opened_again(running: Running) -> None:
+    await running[silent_watch]
+
+
+@side_by_side
+async def nobody_starts_it(folder: Path) -> None:
+    flags = ("--activation-timeout-seconds", "60", "--heartbeat-interval-seconds", "60")
+    async with rig.Gateway(folder, *flags) as gateway:
+        answer = await gateway.ask(CHAT, within=60)
+        assert answer.status == 503
+        assert answer.error()["code"] == "not_activatable"
+        assert "ScaledObject" in answer.error()["message"]
+        assert answer.header("x-should-retry") == "false"
+
+
+async def test_nobody_to_start_the_model_is_said_in_words(running: Running) -> None:
+    await running[nobody_starts_it]
