@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
@@ -12,10 +11,18 @@ from tests.cluster.standin.objects import Key, Obj, Resource
 
 _log = logging.getLogger(__name__)
 
-_PARENT_ATTEMPTS = 5
+_ATTEMPTS = 5
 
 _Change = Callable[[Obj], Obj | None]
-"""From the parent as it is to the parent as it should be; None when it is so already."""
+"""From an object as it is to the object as it should be; None when it is so already."""
+
+# Not failures: a name that is taken (the hook can see whose it is), an object that changed since
+# it was seen (its event brings the next sync), one that is gone already.
+_SWALLOWED: dict[type[plan.Action], frozenset[str]] = {
+    plan.Create: frozenset({"AlreadyExists"}),
+    plan.Update: frozenset({"Conflict", "NotFound"}),
+    plan.Delete: frozenset({"NotFound"}),
+}
 
 
 class SyncFailed(Exception):
@@ -25,11 +32,7 @@ class SyncFailed(Exception):
 def children(
     client: Client, resources: Mapping[str, Resource], todo: Iterable[plan.Action]
 ) -> None:
-    """Carry the actions out, all of them, and raise `SyncFailed` at the end if any was refused.
-
-    Not failures: a name that is taken (the hook can see whose it is), an object that changed
-    since it was seen (its event brings the next sync), one that is gone already.
-    """
+    """Carry the actions out, all of them, and raise `SyncFailed` at the end if any was refused."""
     refused = []
     for action in todo:
         resource = resources[objects.group_key_of(action.obj)]
@@ -39,7 +42,7 @@ def children(
             _carry_out(client, resource, key, action)
             _log.info("%s", what)
         except ApiError as e:
-            if e.reason not in {"AlreadyExists", "Conflict", "NotFound"} or e.status == 0:
+            if e.reason not in _SWALLOWED[type(action)]:
                 refused.append(f"{what}: {e}")
             else:
                 _log.info("%s: %s", what, e.reason)
@@ -57,76 +60,95 @@ def _carry_out(client: Client, resource: Resource, key: Key, action: plan.Action
             client.delete(resource, key, objects.uid_of(obj))
 
 
-def adopt(client: Client, resource: Resource, parent: Obj, child: Obj) -> Obj:
-    """Make the parent the controller of a child that has none."""
-    refs = child["metadata"].get("ownerReferences") or []
-    return _write_owners(client, resource, child, [*refs, objects.make_controller_ref(parent)])
+def adopt(
+    client: Client, parent_resource: Resource, parent: Obj, resource: Resource, child: Obj
+) -> None:
+    """Make the parent the controller of a child that has none.
+
+    Only a parent that still lives may: it is read again, past every cache.
+    """
+    fresh = client.get(parent_resource, objects.key_of(parent))
+    if objects.uid_of(fresh) != objects.uid_of(parent) or objects.deleting(fresh):
+        raise SyncFailed(f"{objects.key_of(parent)} is gone and adopts nothing more")
+
+    def change(current: Obj) -> Obj:
+        refs = current["metadata"].get("ownerReferences") or []
+        others = [ref for ref in refs if ref["uid"] != objects.uid_of(parent)]
+        return _with_owners(current, [*others, objects.make_controller_ref(parent)])
+
+    _update(client, resource, child, change)
 
 
 def release(client: Client, resource: Resource, parent: Obj, child: Obj) -> None:
     """Take the parent's owner reference off a child that no longer matches its selector."""
-    refs = child["metadata"].get("ownerReferences") or []
-    left = [ref for ref in refs if ref["uid"] != objects.uid_of(parent)]
-    _write_owners(client, resource, child, left)
+
+    def change(current: Obj) -> Obj:
+        refs = current["metadata"].get("ownerReferences") or []
+        return _with_owners(current, [r for r in refs if r["uid"] != objects.uid_of(parent)])
+
+    try:
+        _update(client, resource, child, change)
+    except ApiError as e:
+        if e.reason not in {"NotFound", "Gone"}:
+            raise
 
 
-def _write_owners(client: Client, resource: Resource, child: Obj, refs: list[Obj]) -> Obj:
-    out = copy.deepcopy(child)
-    out["metadata"]["ownerReferences"] = refs
-    return client.replace(resource, objects.key_of(child), out)
+def _with_owners(obj: Obj, refs: list[Obj]) -> Obj:
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": refs}}
 
 
 def status(client: Client, resource: Resource, parent: Obj, wanted: Obj) -> None:
-    """Replace the parent's status where it differs, on top of whatever the parent is by now."""
+    """Replace a Composite parent's status where it differs, whatever else the parent is by now."""
 
     def change(current: Obj) -> Obj | None:
         if objects.same(current.get("status") or {}, wanted):
             return None
         return {**current, "status": wanted}
 
-    _update(client, resource, parent, change, status=resource.has_status)
+    try:
+        _update(client, resource, parent, change, status=resource.has_status)
+    except ApiError as e:
+        if e.reason not in {"Conflict", "NotFound"}:
+            raise
 
 
-def metadata(
-    client: Client,
-    resource: Resource,
-    parent: Obj,
-    labels: Mapping[str, str | None],
-    annotations: Mapping[str, str | None],
-) -> None:
-    """Set and remove a parent's labels and annotations where they differ."""
+def decorate(client: Client, resource: Resource, wanted: plan.Decoration) -> bool:
+    """Write a Decorator's parent; False where it has changed meanwhile, which ends the sync.
 
-    def change(current: Obj) -> Obj | None:
-        changed = {
-            "labels": plan.changed_texts(objects.labels_of(current), labels),
-            "annotations": plan.changed_texts(objects.annotations_of(current), annotations),
-        }
-        after = {name: texts for name, texts in changed.items() if texts is not None}
-        return {**current, "metadata": {**current["metadata"], **after}} if after else None
-
-    _update(client, resource, parent, change)
+    Its status first, where that changed, and then all of it, so that a Decorator that sets no
+    label needs the right to update its parents nevertheless.
+    """
+    parent, key = wanted.parent, objects.key_of(wanted.parent)
+    try:
+        if wanted.status_changed and resource.has_status:
+            written = client.replace(resource, key, parent, status=True)
+            version = {"resourceVersion": written["metadata"]["resourceVersion"]}
+            parent = {**parent, "metadata": {**parent["metadata"], **version}}
+        client.replace(resource, key, parent)
+    except ApiError as e:
+        if e.reason not in {"Conflict", "NotFound"}:
+            raise
+        _log.info("%s %s: %s", resource.plural, key, e.reason)
+        return False
+    return True
 
 
 def _update(
-    client: Client,
-    resource: Resource,
-    parent: Obj,
-    change: _Change,
-    *,
-    status: bool = False,
+    client: Client, resource: Resource, obj: Obj, change: _Change, *, status: bool = False
 ) -> None:
-    """Write a changed parent: if what was synced differs, change what the parent is by now."""
-    key = objects.key_of(parent)
-    if change(parent) is None:
-        return
-    for attempt in range(_PARENT_ATTEMPTS):
-        try:
-            current = client.get(resource, key)
-            after = change(current)
-            # A namesake is not the object that was synced: that one is gone.
-            if after is not None and objects.uid_of(current) == objects.uid_of(parent):
-                client.replace(resource, key, after, status=status)
+    """Change what an object is by now, as the API server has it; an `ApiError` where it is gone."""
+    key = objects.key_of(obj)
+    for attempt in range(_ATTEMPTS):
+        current = client.get(resource, key)
+        if objects.uid_of(current) != objects.uid_of(obj):
+            raise ApiError(404, "NotFound", f"{key} is another object by now")
+        after = change(current)
+        if after is None:
             return
+        try:
+            client.replace(resource, key, after, status=status)
         except ApiError as e:
-            if e.reason != "Conflict" or attempt == _PARENT_ATTEMPTS - 1:
-                raise SyncFailed(f"{resource.plural} {key}: {e}") from e
+            if e.reason != "Conflict" or attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return

@@ -28,8 +28,7 @@ def sync(setup: Setup, parent: Obj) -> float:
         "finalizing": False,
     }
     answer = responses.parse_composite(setup.sync_hook.call(request))
-    label = {objects.UID_LABEL: objects.uid_of(parent)}
-    wanted = [plan.labelled(child, label) for child in answer.children]
+    wanted = [plan.selected(child, parent) for child in answer.children]
     status = {**(answer.status or {}), "observedGeneration": parent["metadata"]["generation"]}
     try:
         if not objects.deleting(parent):
@@ -42,23 +41,21 @@ def sync(setup: Setup, parent: Obj) -> float:
 
 
 def _claim(setup: Setup, informer: Informer, parent: Obj) -> list[Obj]:
-    """The parent's children of one kind, after adopting orphans and releasing strays."""
+    """The parent's children of one kind, after adopting orphans and releasing strays.
+
+    One that was just adopted is still seen as it was before.
+    """
     client, resource = setup.client, informer.resource
     claimed = []
     for child in informer.all():
-        if objects.key_of(child).namespace != objects.key_of(parent).namespace:
-            continue
-        matches = objects.labels_of(child).get(objects.UID_LABEL) == objects.uid_of(parent)
-        if objects.controlled_by(child, parent):
-            if matches:
+        match plan.claim(parent, child):
+            case plan.Claim.OURS:
                 claimed.append(child)
-            elif not objects.deleting(parent):
+            case plan.Claim.ADOPT:
+                apply.adopt(client, setup.parent.resource, parent, resource, child)
+                claimed.append(child)
+            case plan.Claim.RELEASE:
                 apply.release(client, resource, parent, child)
-        elif matches and _adoptable(parent, child):
-            claimed.append(apply.adopt(client, resource, parent, child))
+            case plan.Claim.NOT_OURS:
+                pass
     return claimed
-
-
-def _adoptable(parent: Obj, child: Obj) -> bool:
-    free = objects.controller_ref(child) is None
-    return free and not objects.deleting(parent) and not objects.deleting(child)

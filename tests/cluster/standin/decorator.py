@@ -39,10 +39,11 @@ def sync(setup: Setup, parent: Obj) -> float:
     }
     answer = responses.parse_decorator(setup.sync_hook.call(request))
     wanted = [plan.annotated(obj, {ATTACHED_BY: name}) for obj in answer.attachments]
-    resource = setup.parent.resource
-    apply.metadata(setup.client, resource, parent, answer.labels, answer.annotations)
-    if answer.status is not None:
-        apply.status(setup.client, resource, parent, answer.status)
+    after = plan.decoration(
+        parent, labels=answer.labels, annotations=answer.annotations, status=answer.status
+    )
+    if after is not None and not apply.decorate(setup.client, setup.parent.resource, after):
+        return answer.resync_after_seconds
     if not objects.deleting(parent):
         todo = plan.children(parent, observed, wanted, setup.strategies)
         apply.children(setup.client, setup.resources, todo)

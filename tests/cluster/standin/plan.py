@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 from collections.abc import Iterable, Mapping
 
 from tests.cluster.standin import merge, objects
@@ -70,6 +71,66 @@ def children(
     return actions
 
 
+class Claim(enum.Enum):
+    """What a Composite makes of an object of a child kind."""
+
+    OURS = enum.auto()
+    ADOPT = enum.auto()
+    RELEASE = enum.auto()
+    NOT_OURS = enum.auto()
+
+
+def claim(parent: Obj, child: Obj) -> Claim:
+    """Whose a child is. A parent that is being deleted keeps what it has and changes no owner."""
+    namespace = objects.key_of(parent).namespace
+    if namespace and objects.key_of(child).namespace != namespace:
+        return Claim.NOT_OURS
+    ref = objects.controller_ref(child)
+    matches = objects.labels_of(child).get(objects.UID_LABEL) == objects.uid_of(parent)
+    if ref is not None and ref["uid"] != objects.uid_of(parent):
+        return Claim.NOT_OURS
+    if ref is not None and matches:
+        return Claim.OURS
+    if objects.deleting(parent):
+        return Claim.NOT_OURS
+    if ref is not None:
+        return Claim.RELEASE
+    return Claim.ADOPT if matches and not objects.deleting(child) else Claim.NOT_OURS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Decoration:
+    """A parent as a Decorator's answer wants it, at the version that was synced."""
+
+    parent: Obj
+    status_changed: bool
+
+
+def decoration(
+    parent: Obj,
+    *,
+    labels: Mapping[str, str | None],
+    annotations: Mapping[str, str | None],
+    status: Obj | None,
+) -> Decoration | None:
+    """What a Decorator's answer makes of its parent; None where it changes nothing.
+
+    A label or annotation of None is removed, a status of None is left as it is.
+    """
+    changed = {
+        "labels": changed_texts(objects.labels_of(parent), labels),
+        "annotations": changed_texts(objects.annotations_of(parent), annotations),
+    }
+    texts = {name: after for name, after in changed.items() if after is not None}
+    status_changed = status is not None and not objects.same(parent.get("status") or {}, status)
+    if not texts and not status_changed:
+        return None
+    after = {**copy.deepcopy(parent), "metadata": {**parent["metadata"], **texts}}
+    if status is not None:
+        after["status"] = status
+    return Decoration(parent=after, status_changed=status_changed)
+
+
 def in_namespace_of(parent: Obj, child: Obj) -> Obj:
     """A copy of the child, in the parent's namespace if it named none itself."""
     out = copy.deepcopy(child)
@@ -79,10 +140,15 @@ def in_namespace_of(parent: Obj, child: Obj) -> Obj:
     return out
 
 
-def labelled(child: Obj, labels: Mapping[str, str]) -> Obj:
-    """A copy of the child with these labels too."""
+def selected(child: Obj, parent: Obj) -> Obj:
+    """A copy of the child with the label by which ``generateSelector`` finds it again."""
     out = copy.deepcopy(child)
-    out["metadata"]["labels"] = {**(out["metadata"].get("labels") or {}), **labels}
+    uid = objects.uid_of(parent)
+    labels = {objects.UID_LABEL: uid, **(out["metadata"].get("labels") or {})}
+    if labels[objects.UID_LABEL] != uid:
+        what = f"{objects.group_key_of(child)} {child['metadata']['name']}"
+        raise objects.BadController(f"the hook gave {what} the label of another parent")
+    out["metadata"]["labels"] = labels
     return out
 
 

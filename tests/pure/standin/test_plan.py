@@ -106,3 +106,103 @@ def test_a_decorators_labels_and_annotations(
     answer: dict[str, str | None], after: dict[str, str] | None
 ) -> None:
     assert plan.changed_texts({"a": "1", "b": "1"}, answer) == after
+
+
+def child(uid: str | None, *, label: str | None, **meta: Any) -> Obj:
+    """A Deployment of a controller's uid, if of any, with the label of a parent's uid."""
+    refs = [{**OWNER, "uid": uid}] if uid else []
+    labels = {objects.UID_LABEL: label} if label else {}
+    made = {**deployment(1)["metadata"], "namespace": "ns", "ownerReferences": refs}
+    return {**deployment(1), "metadata": {**made, "labels": labels, **meta}}
+
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("seen_child", "expected"),
+    [
+        pytest.param(child("parent", label="parent"), plan.Claim.OURS, id="ours"),
+        pytest.param(
+            child("parent", label="parent", **DELETED), plan.Claim.OURS, id="ours, ending"
+        ),
+        pytest.param(child(None, label="parent"), plan.Claim.ADOPT, id="an orphan of ours"),
+        pytest.param(
+            child(None, label="parent", **DELETED), plan.Claim.NOT_OURS, id="an orphan, ending"
+        ),
+        pytest.param(child(None, label=None), plan.Claim.NOT_OURS, id="a stranger"),
+        pytest.param(child(None, label="other"), plan.Claim.NOT_OURS, id="another one's orphan"),
+        pytest.param(child("other", label="parent"), plan.Claim.NOT_OURS, id="another one's"),
+        pytest.param(child("parent", label=None), plan.Claim.RELEASE, id="ours without its label"),
+        pytest.param(
+            child(None, label="parent", namespace="elsewhere"),
+            plan.Claim.NOT_OURS,
+            id="an orphan in another namespace",
+        ),
+    ],
+)
+def test_whose_a_child_is(seen_child: Obj, expected: plan.Claim) -> None:
+    assert plan.claim(PARENT, seen_child) is expected
+
+
+def test_a_parent_that_ends_changes_no_owner() -> None:
+    ending = {**PARENT, "metadata": {**PARENT["metadata"], **DELETED}}
+    assert plan.claim(ending, child("parent", label="parent")) is plan.Claim.OURS
+    assert plan.claim(ending, child("parent", label=None)) is plan.Claim.NOT_OURS
+    assert plan.claim(ending, child(None, label="parent")) is plan.Claim.NOT_OURS
+
+
+def test_children_get_the_label_that_their_parent_selects_by() -> None:
+    labels = plan.selected(deployment(1), PARENT)["metadata"]["labels"]
+    assert labels == {objects.UID_LABEL: "parent"}
+
+
+def test_a_child_with_the_label_of_another_parent_is_refused() -> None:
+    stray = deployment(1)
+    stray["metadata"]["labels"] = {objects.UID_LABEL: "other"}
+    with pytest.raises(objects.BadController, match="m-backend"):
+        plan.selected(stray, PARENT)
+
+
+WRITTEN: Obj = {
+    **PARENT,
+    "metadata": {**PARENT["metadata"], "labels": {"a": "1"}, "annotations": {"b": "1"}},
+    "status": {"phase": "Ready"},
+}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({}, id="nothing said"),
+        pytest.param(
+            {"labels": {"a": "1"}, "annotations": {"b": "1"}, "status": {"phase": "Ready"}},
+            id="all as it is",
+        ),
+        pytest.param({"labels": {"c": None}}, id="removal of what is not there"),
+    ],
+)
+def test_a_decorators_answer_that_changes_nothing_writes_nothing(answer: Obj) -> None:
+    assert decorated(answer) is None
+
+
+def test_a_decorator_labels_its_parent_and_leaves_the_status_alone() -> None:
+    after = decorated({"labels": {"c": "2"}, "annotations": {"b": None}})
+    assert after is not None
+    assert not after.status_changed
+    assert after.parent["metadata"]["labels"] == {"a": "1", "c": "2"}
+    assert after.parent["metadata"]["annotations"] == {}
+    assert after.parent["status"] == WRITTEN["status"]
+
+
+def test_a_decorators_status_replaces_the_whole_one() -> None:
+    after = decorated({"status": {"conditions": []}})
+    assert after is not None
+    assert after.status_changed
+    assert after.parent["status"] == {"conditions": []}
+    assert after.parent["metadata"] == WRITTEN["metadata"]
+
+
+def decorated(answer: Obj) -> plan.Decoration | None:
+    none: Obj = {"labels": {}, "annotations": {}, "status": None}
+    return plan.decoration(WRITTEN, **{**none, **answer})
