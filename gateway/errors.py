@@ -54,6 +54,8 @@ def invalid(status: int, message: str, *, code: str | None = None, close: bool =
         message,
         outcome=Outcome.INVALID,
         kind="invalid_request_error",
+        # SDKs would send it again for a 5xx, and it will not be another request then.
+        retry=False if status >= 500 else None,
         close=close,
     )
 

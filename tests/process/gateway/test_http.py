@@ -399,6 +399,7 @@ async def test_a_websocket_upgrade_is_refused_in_words(
     headers = {"connection": "upgrade", "upgrade": "websocket"}
     answer = await warm.ask(wire.get("/v1/realtime", headers=headers))
     assert answer.status == 501
+    assert answer.header("x-should-retry") == "false"
     answer.error()
     assert not engine.received
 
