@@ -185,6 +185,8 @@ def _kubelet_settings(instance: layout.Instance) -> dict[str, object]:
         "clusterDomain": "cluster.local",
         "resolvConf": f"{layout.STATE}/node-resolv.conf",
         "nodeStatusUpdateFrequency": "4s",
+        # How soon a changed Secret is in a Pod's volume: a minute or more by default.
+        "syncFrequency": "5s",
         # Images are imported, not pulled: one that is collected would not come back. And a full
         # disk of a developer's machine shall not evict anything.
         "imageGCHighThresholdPercent": 100,

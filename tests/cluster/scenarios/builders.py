@@ -12,6 +12,13 @@ API_VERSION = "serving.noctaya.io/v1alpha1"
 RUNNING = "vllm:num_requests_running"
 
 
+def merged(base: Any, overlay: Any) -> Any:
+    """``base`` with the members of ``overlay``, at every depth; a list is replaced whole."""
+    if not isinstance(base, dict) or not isinstance(overlay, dict):
+        return overlay
+    return base | {key: merged(base.get(key), value) for key, value in overlay.items()}
+
+
 def runtime(
     name: str,
     *,
@@ -84,6 +91,16 @@ def volume(name: str, storage_class: str, path: str, node: str) -> Object:
                 "required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]},
             },
         },
+    }
+
+
+def secret(namespace: str, name: str, texts: dict[str, str]) -> Object:
+    """A Secret of these texts."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"namespace": namespace, "name": name},
+        "stringData": texts,
     }
 
 

@@ -37,18 +37,28 @@ def installed(cluster: running.Cluster, testrun_uid: str) -> running.Cluster:
 def start(installed: running.Cluster) -> Iterator[Start]:
     """Start services: each gets a namespace of its own, so that no two share an audit trail.
 
-    Takes what `builders.service` takes after the namespace. The namespaces go at the end of the
-    session, without waiting: most often the rig goes with them.
+    Takes what `builders.service` takes after the namespace, an ``overlay`` for the rest of the
+    object, and objects that are to be in the namespace ``beside`` it from the start. The
+    namespaces go at the end of the session, without waiting: most often the rig goes with them.
     """
     namespaces = []
 
-    def begin(name: str, runtime: str = "echo-quick", **spec: object) -> Endpoint:
+    def begin(
+        name: str,
+        runtime: str = "echo-quick",
+        *,
+        overlay: builders.Object | None = None,
+        beside: tuple[builders.Object, ...] = (),
+        **spec: object,
+    ) -> Endpoint:
         # A rig that was kept may still be busy with the namespaces of an earlier run.
         namespace = f"{name}-{os.urandom(2).hex()}"
         namespaces.append(namespace)
         installed.kubectl("create", "namespace", namespace)
+        for neighbour in beside:
+            installed.apply(builders.merged(neighbour, {"metadata": {"namespace": namespace}}))
         service = builders.service(namespace, name, runtime, **spec)  # type: ignore[arg-type]
-        installed.apply(service)
+        installed.apply(builders.merged(service, overlay or {}))
         return Endpoint(installed, namespace, name)
 
     yield begin

@@ -47,6 +47,13 @@ class Answer:
         return self._data()[-1:] == ["[DONE]"] and not any("error" in e for e in self.events)
 
     @property
+    def error(self) -> Object:
+        """What a client that was refused is told; empty for one that was not."""
+        if self.status < 400:
+            return {}
+        return dict(json.loads("".join(line for _, line in self.lines))["error"])
+
+    @property
     def text(self) -> str:
         """What the engine said."""
         deltas = [c.get("delta", {}) for e in self.events for c in e.get("choices", [])]
@@ -64,6 +71,7 @@ class Endpoint:
     namespace: str
     name: str
     model: str = "noctaya/echo"
+    key: str | None = None  # What clients send, where they send one.
 
     # As a client
 
@@ -81,6 +89,7 @@ class Endpoint:
             http.post(
                 f"http://{self.name}.{self.namespace}/v1/chat/completions",
                 json=body,
+                headers={"Authorization": f"Bearer {self.key}"} if self.key else {},
                 stream=True,
                 timeout=(10, PATIENCE_SECONDS),
             ) as answer,

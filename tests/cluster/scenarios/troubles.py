@@ -7,16 +7,10 @@ from typing import Any
 
 from tests.cluster import cluster as running
 from tests.cluster.scenarios import builders
+from tests.cluster.scenarios.builders import merged
 from tests.cluster.scenarios.endpoint import Endpoint
 
 Object = dict[str, Any]
-
-
-def merged(base: Any, overlay: Any) -> Any:
-    """``base`` with the members of ``overlay``, at every depth; a list is replaced whole."""
-    if not isinstance(base, dict) or not isinstance(overlay, dict):
-        return overlay
-    return base | {key: merged(base.get(key), value) for key, value in overlay.items()}
 
 
 @dataclasses.dataclass(frozen=True)
