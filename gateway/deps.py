@@ -30,6 +30,7 @@ class Running:
 
 @dataclasses.dataclass(kw_only=True)
 class Deps:
+    loop: asyncio.AbstractEventLoop
     settings: Settings
     admission: Admission
     demand: Demand

@@ -30,7 +30,7 @@ async def forward(call: Call, replica: Replica, deps: Deps, deadline: float | No
         try:
             deps.replicas.answered(replica)
             call.bill.first_byte = time.monotonic()
-            call.bill.replica = str(replica.address)
+            call.bill.replica = replica.name
             if head.status == 503 and deadline is not None and _before(deadline):
                 raise EngineBusy
             await _answer(call, exchange, head, deps)

@@ -273,7 +273,7 @@ def _check_route(call: Call) -> None:
 
 async def _end_in_words(work: Coroutine[Any, Any, None], call: Call, deps: Deps) -> None:
     """Run ``work``; whatever it raises becomes an outcome and what can still be said of it."""
-    task = asyncio.current_task()
+    task = asyncio.current_task(deps.loop)
     assert task is not None
     running = Running(task, call)
     deps.running.add(running)

@@ -15,7 +15,11 @@ _SWEEP = 0.25
 
 
 class Pool:
+    """Built inside the running loop, which is asked for once: before Python 3.12 each question is
+    a system call, and there were four a request."""
+
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._idle: dict[Address, deque[upstream.Connection]] = {}
         self._busy: set[upstream.Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -45,7 +49,7 @@ class Pool:
         if not exchange.close():
             return
         if keep:
-            connection.idle_since = asyncio.get_running_loop().time()
+            connection.idle_since = self._loop.time()
             self._idle.setdefault(connection.address, deque()).append(connection)
         else:
             connection.close()
@@ -60,7 +64,7 @@ class Pool:
 
     def _take_idle(self, address: Address) -> upstream.Connection | None:
         idle = self._idle.get(address)
-        oldest = asyncio.get_running_loop().time() - IDLE_LIMIT
+        oldest = self._loop.time() - IDLE_LIMIT
         while idle:
             connection = idle.pop()
             if connection.usable and connection.idle_since > oldest:
@@ -69,8 +73,7 @@ class Pool:
         return None
 
     def _sweep(self) -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = self._loop.time()
         for connection in self._busy:
             if connection.exchange is not None:
                 connection.exchange.check(now)
@@ -80,4 +83,4 @@ class Pool:
             if not idle:
                 del self._idle[address]
         busy = self._busy or self._idle
-        self._sweeper = loop.call_later(_SWEEP, self._sweep) if busy else None
+        self._sweeper = self._loop.call_later(_SWEEP, self._sweep) if busy else None

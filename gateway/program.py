@@ -81,7 +81,8 @@ class _Gateway:
     """Built inside the running loop."""
 
     def __init__(self, settings: Settings) -> None:
-        clock = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
+        clock = loop.time
         self._settings = settings
         self._clock = clock
         signals = Signals()
@@ -119,6 +120,7 @@ class _Gateway:
         )
         self._watchers = Watchers(demand, replicas, self._status.queue)
         self._deps = Deps(
+            loop=loop,
             settings=settings,
             admission=admission,
             demand=demand,

@@ -43,6 +43,7 @@ class Replica:
 
     def __init__(self, listed: Listed) -> None:
         self.listed = listed
+        self.name = str(listed.address)
         self.proof = Proof.NONE
         self.gone = False
         self.in_flight = 0

@@ -27,7 +27,7 @@ async def connect(
     try:
         async with asyncio.timeout(within):
             _, connection = await loop.create_connection(
-                lambda: Connection(address), address.host, address.port, ssl=tls
+                lambda: Connection(address, loop), address.host, address.port, ssl=tls
             )
     except TimeoutError:
         raise NothingSent("connect_timeout") from None
@@ -41,8 +41,9 @@ async def connect(
 class Connection(asyncio.Protocol):
     """``exchange`` is the one request that is on its way, None while idle."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, loop: asyncio.AbstractEventLoop) -> None:
         self.address = address
+        self._loop = loop
         self.used = False  # Whether an exchange came to its end on it before.
         self.idle_since = 0.0
         self.exchange: Exchange | None = None
@@ -53,7 +54,7 @@ class Connection(asyncio.Protocol):
     ) -> Exchange:
         """Write one request. The caller owns the Exchange, and must ``close`` or ``finish`` it."""
         assert self.exchange is None, "one exchange at a time"
-        exchange = Exchange(self, asyncio.get_running_loop(), bodiless=method == "HEAD")
+        exchange = Exchange(self, self._loop, bodiless=method == "HEAD")
         self.exchange = exchange
         transport = self._transport
         if transport is None or transport.is_closing():

@@ -46,7 +46,7 @@ def _frame(chunk: bytes) -> bytes:
 
 
 def _relayed(loop: asyncio.AbstractEventLoop, reads: list[bytes]) -> tuple[Exchange, _Client]:
-    exchange = Exchange(Connection(Address("127.0.0.1", 1)), loop, bodiless=False)
+    exchange = Exchange(Connection(Address("127.0.0.1", 1), loop), loop, bodiless=False)
     exchange.feed(HEAD)
     client = _Client()
     exchange.relay(client.write, client.frame)
