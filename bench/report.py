@@ -19,9 +19,9 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 SECTIONS = ("gateway", "holds", "demand", "coldstart", "soak")
 _INTRODUCTION = """# Benchmarks
 
-Written by the benches (`python -m bench --write`), not by hand. Each figure is to be read beside its
-peer in the same run: the same machine, in the same minutes. Ratios are medians over rounds of a
-ratio within one round.
+Written by the benches (`python -m bench --write`), not by hand. Each figure is to be read beside
+its peer in the same run: the same machine, in the same minutes. Ratios are medians over rounds of
+a ratio within one round.
 """
 
 
@@ -83,11 +83,12 @@ def publish(section: Section, *, write: bool) -> int:
     """Print it, and keep it where ``write`` is true; the exit code: 1 where a target was missed."""
     print(section.text(), flush=True)
     if write:
-        PAGE.write_text(_replaced(PAGE.read_text() if PAGE.exists() else "", section))
+        PAGE.write_text(replaced(PAGE.read_text() if PAGE.exists() else "", section))
     return 0 if all(target.held for target in section.targets) else 1
 
 
-def _replaced(page: str, section: Section) -> str:
+def replaced(page: str, section: Section) -> str:
+    """The page with this section in its place."""
     found = {name: text for name, text in re.findall(_BLOCK, page, re.S)}
     found[section.name] = section.text()
     blocks = [
