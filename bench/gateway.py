@@ -213,21 +213,21 @@ def _section(results: Results, bench: _Bench, rounds: str, busy: _Busy) -> repor
 def _targets(results: Results) -> list[report.Target]:
     return [
         report.Target(
-            what="CPU per request, of the yardstick's",
+            what="CPU per request, of a bare Go proxy's",
             measured=_ratio(results[REQUESTS], OURS),
             at_most=1.25,
             stretch=1.0,
             unit="x",
         ),
         report.Target(
-            what="CPU per chunk, of the yardstick's",
+            what="CPU per streamed chunk, of a bare Go proxy's",
             measured=_ratio(results[CHUNKS], OURS),
             at_most=0.95,
             stretch=0.8,
             unit="x",
         ),
         report.Target(
-            what="added latency per chunk, p50",
+            what="added latency per streamed chunk, p50",
             measured=_added(results[CHUNKS], OURS),
             at_most=0.1,
             unit=" ms",

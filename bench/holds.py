@@ -244,9 +244,11 @@ def _section(idle: Idle, start: Start, figures: dict[str, Clients], load: Load) 
         ),
         table=table,
         targets=[
-            report.Target(what="idle, resident", measured=idle.mib, at_most=60, unit=" MiB"),
             report.Target(
-                what="idle, of a core", measured=idle.share * 100, at_most=0.1, unit=" %"
+                what="an idle gateway, resident", measured=idle.mib, at_most=60, unit=" MiB"
+            ),
+            report.Target(
+                what="an idle gateway, of a core", measured=idle.share * 100, at_most=0.1, unit=" %"
             ),
             report.Target(
                 what="start, of its imports alone", measured=start.ratio, at_most=1.3, unit="x"
