@@ -61,6 +61,8 @@ def parse(argv: Sequence[str]) -> Settings:
         api_key_file=flags.api_key_file,
         scaler_tls=flags.scaler_tls_dir,
         aggregate=flags.aggregate,
+        member=flags.member,
+        held_bytes=flags.held_bytes,
         accept_after_term=flags.accept_after_term_seconds,
     )
 
@@ -133,6 +135,17 @@ def _parser() -> argparse.ArgumentParser:
         "--aggregate",
         action="store_true",
         help="be the scaler of all gateways of the service, and no gateway",
+    )
+    p.add_argument(
+        "--member",
+        action="store_true",
+        help="be one of several gateways, for which an aggregate scaler answers KEDA",
+    )
+    p.add_argument(
+        "--held-bytes",
+        type=_whole(1),
+        default=256 * 1024 * 1024,
+        help="bodies of waiting requests that are kept, all together; beyond it the answer is 429",
     )
     p.add_argument("--service-account", type=Path, default=SERVICE_ACCOUNT, metavar="DIR")
     return p

@@ -30,8 +30,6 @@ from gateway.status import Status
 from gateway.waiting import Estimate
 from gateway.watching import Watchers
 
-# Bodies of requests in memory, all together; a request without a place for its body gets 429.
-HELD_BYTES = 256 * 1024 * 1024
 # What is left this long before the end is answered, so that the answers still get out.
 _LAST_WORDS = 5.0
 
@@ -92,7 +90,7 @@ class _Gateway:
             startup_budget=settings.startup_budget,
             activation_timeout=settings.activation_timeout,
         )
-        admission = Admission(slots=settings.max_queue, held_bytes=HELD_BYTES)
+        admission = Admission(slots=settings.max_queue, held_bytes=settings.held_bytes)
         activation = Activation(settings, replicas, demand, estimate, signals.activation_ended)
         pool = Pool()
         self._source = choice.of(
@@ -104,7 +102,9 @@ class _Gateway:
         )
         own = view.Own(demand, replicas, known=self._source.known, clock=clock)
         self._scaler = Scaler(settings, own, clock=clock)
-        self._grpc = ScalerServer(self._scaler, settings)
+        # The scaler of several gateways is a program of its own. A member that answered KEDA beside
+        # it would speak for itself alone.
+        self._grpc = None if settings.member else ScalerServer(self._scaler, settings)
         self._server = Server(self._serve, self._bad_request)
         self._status = Status(
             settings=settings,
@@ -141,13 +141,11 @@ class _Gateway:
         """Raises OSError, in words, where a port cannot be had."""
         with listening.in_words("--listen", self._settings.listen):
             await self._server.listen(self._settings.listen)
-        await self._grpc.start()
-        settings = self._settings
-        log.info(
-            "gateway started",
-            listen=str(settings.listen),
-            scaler_listen=str(settings.scaler_listen),
-        )
+        where = {"listen": str(self._settings.listen)}
+        if self._grpc is not None:
+            await self._grpc.start()
+            where["scaler_listen"] = str(self._settings.scaler_listen)
+        log.info("gateway started", **where)
 
     async def run_until(self, asked: asyncio.Event) -> bool:
         """Follow the replicas until ``asked`` is set; True where that ended by itself, a bug."""
@@ -166,7 +164,8 @@ class _Gateway:
         started = self._clock()
         self._deps.closing = True
         log.info("gateway stopping", running=len(self._deps.running))
-        await self._grpc.stop()
+        if self._grpc is not None:
+            await self._grpc.stop()
         await _elapses(self._settings.accept_after_term, at_once)
         self._server.stop_listening()
         last_words = started + self._settings.grace - _LAST_WORDS

@@ -71,6 +71,9 @@ class Settings:
     api_key_file: Path | None
     scaler_tls: Path | None
     aggregate: bool
+    member: bool
+    # Bodies of requests in memory, all together; a request without a place for its body gets 429.
+    held_bytes: int
 
     @property
     def grace(self) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 from hooks.api import API_VERSION, llmservice, parse, runtime
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import names
 from local import documents, secrets
 from local.documents import Document
 from local.errors import Usage
@@ -183,8 +182,4 @@ def stored(document: Document, *, now: str) -> Object:
     }
     if document.value["kind"] == SERVICE:
         metadata["namespace"] = objects.text(obj, "metadata", "namespace") or DEFAULT_NAMESPACE
-        # One gateway is enough for one machine, and has the port to itself.
-        annotations = metadata.get("annotations", {})
-        kept = {k: v for k, v in annotations.items() if k != names.GATEWAY_REPLICAS}
-        metadata["annotations"] = kept
     return {**{k: v for k, v in obj.items() if k != "status"}, "metadata": metadata}

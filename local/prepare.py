@@ -70,7 +70,7 @@ def prepare(
     created = objects.format_time(now)
     world = metacontroller.settle(
         World(
-            parent=manifests.stored(document, now=created),
+            parent=_on_one_machine(manifests.stored(document, now=created)),
             runtimes=[manifests.stored(found, now=created) for found in known.runtimes],
         ),
         settings=settings,
@@ -105,6 +105,17 @@ def prepare(
     )
 
 
+def _on_one_machine(parent: Object) -> Object:
+    """One gateway is enough, and has the port to itself; who reaches its scaler is here as well."""
+    metadata = objects.mapping(parent, "metadata")
+    annotations = dict(objects.mapping(metadata, "annotations"))
+    annotations.pop(names.GATEWAY_REPLICAS, None)
+    spec = dict(objects.mapping(parent, "spec"))
+    if "scaling" in spec:
+        spec["scaling"] = {k: v for k, v in spec["scaling"].items() if k != "externalScaler"}
+    return {**parent, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
+
+
 def why_not(document: Document, known: manifests.Manifests, parent: Object) -> str:
     """Why nothing was rendered, in the words of the service's own status."""
     ready = objects.condition(parent, "Ready")
@@ -135,6 +146,12 @@ def _notes(document: Document, api_key: ApiKey | None) -> Iterator[str]:
             f"{document.place('spec.endpoint.authentication.secretRef')}: no Secret of the"
             " manifests has this key, so every request is answered 503, as on a cluster"
         )
+    for path, words in {
+        f"metadata.annotations.{names.GATEWAY_REPLICAS}": "one gateway runs here",
+        "spec.scaling.externalScaler.tls": "the scaler is asked in plain text here",
+    }.items():
+        if path in document.lines:
+            yield f"{document.place(path)}: {words}, whatever this says"
 
 
 def _runtime(parent: Object, known: manifests.Manifests) -> Document:

@@ -36,8 +36,6 @@ def children(service: Document, known: Manifests, chosen: Settings) -> Iterator[
     """What the hooks apply once nothing but the gateway is awaited. Raises Usage."""
     now = objects.format_time(_NEVER)
     parent = manifests.stored(service, now=now)
-    annotations = objects.mapping(service.value, "metadata", "annotations")
-    parent["metadata"]["annotations"] = annotations
     runtimes = [manifests.stored(runtime, now=now) for runtime in known.runtimes]
     world = metacontroller.settle(
         World(parent=parent, runtimes=runtimes), settings=chosen, now=_NEVER

@@ -20,6 +20,7 @@ CHILD_KINDS = tuple(
         GroupKey,
         (
             "Deployment.apps/v1",
+            "PodDisruptionBudget.policy/v1",
             "Service.v1",
             "ServiceAccount.v1",
             "RoleBinding.rbac.authorization.k8s.io/v1",

@@ -5,7 +5,7 @@ from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names
 from hooks.llmservice.names import ServiceName
-from hooks.llmservice.render.gateway import SCALER_PORT
+from hooks.llmservice.render.program import SCALER_PORT
 
 SCALED_OBJECTS = "ScaledObject.keda.sh/v1alpha1"
 
@@ -56,6 +56,7 @@ def scaled_object(
             },
             "triggers": [
                 {
+                    **_authentication(scaling),
                     "metadata": {
                         AVAILABLE_SINCE: available_since,
                         "scalerAddress": f"{names.scaler(service)}.{namespace}.svc:{SCALER_PORT}",
@@ -66,6 +67,15 @@ def scaled_object(
             ],
         },
     }
+
+
+def _authentication(scaling: Scaling) -> Object:
+    """Where KEDA finds its certificate; with one it speaks TLS, and needs no other word."""
+    tls = None if scaling.external_scaler is None else scaling.external_scaler.tls
+    if tls is None:
+        return {}
+    reference = tls.authentication_ref
+    return {"authenticationRef": {"kind": reference.kind, "name": reference.name}}
 
 
 # Of KEDA's: nothing starts the first replica, and everything else goes on.

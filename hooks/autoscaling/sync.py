@@ -25,7 +25,7 @@ class _Seen:
     attached: Object
     holder: Object  # Whatever holds the ScaledObject's name.
     backend: Object
-    gateway: Object
+    scaler: Object  # Of several gateways, or the one gateway.
     job: Object
     claim: Object
 
@@ -41,7 +41,7 @@ class _Seen:
     @property
     def available_since(self) -> str:
         """Since when the scaler is available; empty while it is not."""
-        available = objects.condition(self.gateway, "Available")
+        available = objects.condition(self.scaler, "Available")
         if available.get("status") != "True":
             return ""
         return objects.text(available, "lastTransitionTime")
@@ -53,7 +53,7 @@ class Step(enum.Enum):
     KEPT = "the ScaledObject is attached and stays until its service goes"
     WITHHELD = "a ScaledObject of this name is not ours and is left alone"
     UNRESOLVED = "the spec does not resolve: nothing is attached for the first time"
-    SCALER_AWAITED = "waits for the scaler: no gateway replica is available"
+    SCALER_AWAITED = "waits for the scaler: no replica of its Deployment is available"
     WEIGHTS_AWAITED = "waits for the weights: they are not staged"
     MINIMUM_AWAITED = "waits for the backend to be asked for scaling.min replicas"
     MARK_AWAITED = "step 1 of the hand-over: waits for the Composite to mark the backend as KEDA's"
@@ -90,7 +90,7 @@ def decide(request: wire.DecoratorRequest) -> tuple[Step, wire.DecoratorResponse
 
 
 def customize(request: wire.CustomizeRequest) -> wire.CustomizeResponse:
-    """The backend, the scaler's Deployment, the weights, and who holds the ScaledObject's name.
+    """The backend, what may be the scaler, the weights, and who holds the ScaledObject's name.
 
     The kind ScaledObject may be asked for here: where it is missing, this Decorator does not start.
     """
@@ -100,7 +100,7 @@ def customize(request: wire.CustomizeRequest) -> wire.CustomizeResponse:
             api_version="apps/v1",
             resource="deployments",
             namespace=namespace,
-            names=(names.backend(service), names.gateway(service)),
+            names=(names.backend(service), names.gateway(service), names.scaler(service)),
         ),
         wire.RelatedRule(
             api_version="batch/v1",
@@ -131,12 +131,14 @@ def _see(request: wire.DecoratorRequest) -> _Seen:
     scaled_object = f"{namespace}/{names.scaled_object(service)}"
     uid = objects.text(request.parent, "metadata", "uid")
     holder = request.related.get(render.SCALED_OBJECTS, {}).get(scaled_object, {})
+    of_several = _ours(deployments.get(f"{namespace}/{names.scaler(service)}", {}), uid)
     return _Seen(
         attached=request.attachments.get(render.SCALED_OBJECTS, {}).get(scaled_object, {}),
         # Ours, but not in the attachments yet, is no stranger.
         holder={} if _controller(holder) == uid else holder,
         backend=_ours(deployments.get(f"{namespace}/{names.backend(service)}", {}), uid),
-        gateway=_ours(deployments.get(f"{namespace}/{names.gateway(service)}", {}), uid),
+        scaler=of_several
+        or _ours(deployments.get(f"{namespace}/{names.gateway(service)}", {}), uid),
         job=_ours(jobs.get(f"{namespace}/{names.prewarm(service)}", {}), uid),
         claim=_ours(claims.get(f"{namespace}/{names.cache(service)}", {}), uid),
     )

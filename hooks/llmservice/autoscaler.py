@@ -2,6 +2,7 @@
 
 import re
 
+from hooks.llmservice.observe import Seen
 from hooks.llmservice.reasons import Reason
 from hooks.llmservice.verdict import Verdict, false
 from hooks.llmservice.words import Words
@@ -10,11 +11,14 @@ _WAITS_FOR_GATEWAY = "the ScaledObject is made once a gateway replica is availab
 _WAITS_FOR_WEIGHTS = "the ScaledObject is made once the weights are staged"
 
 
-def verdict(words: Words | None, *, gateway_available: bool, weights_usable: bool) -> Verdict:
+def verdict(words: Words | None, seen: Seen) -> Verdict:
     """The condition; ``words`` is None until the autoscaling Decorator has written any."""
-    if words is None and not gateway_available:
+    if words is None and not seen.gateway.available:
         return false(Reason.GATEWAY_STARTING, _WAITS_FOR_GATEWAY)
-    if words is None and not weights_usable:
+    if words is None and not seen.scaler.available:
+        said = [Reason.SCALER_STARTING.help, seen.scaler.trouble]
+        return false(Reason.SCALER_STARTING, " ".join(filter(None, said)))
+    if words is None and not seen.prewarm.weights.usable:
         return false(Reason.PREWARMING, _WAITS_FOR_WEIGHTS)
     if words is None or not words.ready:
         return false(Reason.AUTOSCALER_MISSING, Reason.AUTOSCALER_MISSING.help)

@@ -5,7 +5,7 @@ import datetime
 
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice.observe import BackendSeen, GatewaySeen, Seen
+from hooks.llmservice.observe import BackendSeen, DeploymentSeen, Seen
 from hooks.llmservice.pods import Failure, Stage
 from hooks.llmservice.reasons import Reason
 
@@ -90,7 +90,7 @@ def remember(failed: Failed, backend: BackendSeen) -> Object:
     }
 
 
-def _gateway(gateway: GatewaySeen, deadlines: Deadlines) -> Failure | None:
+def _gateway(gateway: DeploymentSeen, deadlines: Deadlines) -> Failure | None:
     if gateway.available:
         return None
     if not deadlines.passed(gateway.unavailable_since, GATEWAY_DEADLINE_SECONDS):

@@ -1,15 +1,44 @@
 """The gateways' side of a plan: what they may know of the engine, and what they are given."""
 
+import re
+
 from hooks.api.llmservice import Authentication, GatewayResources, LLMServiceSpec, ResourceAmounts
+from hooks.k8s import objects, quantity
 from hooks.k8s.objects import Object
-from hooks.llmservice import arguments, plan
+from hooks.llmservice import arguments, names, plan
 from hooks.llmservice.runtimes import Runtime
+from hooks.settings import Settings
+
+_MIB = 2**20
+
+# Seen of a gateway under load: the program and its libraries, and a request that is held.
+_PROGRAM_MIB = 128
+_REQUEST_KIB = 64
+
+# What a gateway keeps of waiting requests' bodies, and what it needs for one of the largest.
+_HELD_MIB = 256
+_LEAST_HELD_MIB = 64
 
 
-def plan_gateway(runtime: Runtime, spec: LLMServiceSpec, engine: plan.Engine) -> plan.Gateway:
-    """What the gateways are told and given."""
+class AnnotationError(ValueError):
+    """An annotation of an LLMService has a value that means nothing; the message names both."""
+
+
+def plan_gateway(
+    parent: Object,
+    spec: LLMServiceSpec,
+    settings: Settings,
+    *,
+    runtime: Runtime,
+    engine: plan.Engine,
+) -> plan.Gateway:
+    """What the gateways are told and given. Raises AnnotationError."""
+    resources, held_bytes = _resources(spec.endpoint.resources, spec.endpoint.max_queue)
+    tls = None if spec.scaling.external_scaler is None else spec.scaling.external_scaler.tls
     return plan.Gateway(
-        resources=_gateway_resources(spec.endpoint.resources),
+        replicas=_replicas(parent, settings),
+        resources=resources,
+        held_bytes=held_bytes,
         readiness=_direct_readiness(engine),
         served_models=arguments.served_names(engine.args),
         inference_paths=runtime.inference_paths,
@@ -17,7 +46,29 @@ def plan_gateway(runtime: Runtime, spec: LLMServiceSpec, engine: plan.Engine) ->
         idle_timeout=runtime.idle_timeout,
         drain_timeout=spec.scaling.drain_timeout,
         api_key=_api_key(spec.endpoint.authentication),
+        data_heartbeats=_data_heartbeats(parent),
+        scaler_tls="" if tls is None else tls.server_secret_name,
     )
+
+
+def _replicas(parent: Object, settings: Settings) -> int:
+    value = objects.annotation(parent, names.GATEWAY_REPLICAS)
+    if value is None:
+        return settings.gateway_replicas
+    if re.fullmatch("[1-9][0-9]{0,2}", value):
+        return int(value)
+    raise AnnotationError(
+        f"annotation {names.GATEWAY_REPLICAS} is {value!r}; expected a number from 1 to 999"
+    )
+
+
+def _data_heartbeats(parent: Object) -> bool:
+    value = objects.annotation(parent, names.DATA_HEARTBEATS)
+    if value not in (None, "true", "false"):
+        raise AnnotationError(
+            f"annotation {names.DATA_HEARTBEATS} is {value!r}; expected 'true' or 'false'"
+        )
+    return value == "true"
 
 
 def _api_key(authentication: Authentication | None) -> plan.ApiKey | plan.NoApiKey:
@@ -45,11 +96,25 @@ def _direct_readiness(engine: plan.Engine) -> Object:
     }
 
 
-def _gateway_resources(resources: GatewayResources | None) -> Object:
-    if resources is None:
-        return {}
-    both = {"limits": _amounts(resources.limits), "requests": _amounts(resources.requests)}
-    return {kind: amounts for kind, amounts in both.items() if amounts}
+def _resources(given: GatewayResources | None, max_queue: int) -> tuple[Object, int]:
+    """The container's resources, and how many bytes of bodies fit into its memory.
+
+    What is given is taken as it is. Else the limit of memory covers the program, a full queue and
+    the bodies in it; a smaller limit means fewer bodies, never less than one of the largest.
+    """
+    limits = _amounts(given.limits if given else None)
+    requests = _amounts(given.requests if given else None)
+    used_mib = _PROGRAM_MIB + -(-max_queue * _REQUEST_KIB // 1024)
+    if "memory" in limits:
+        free_mib = int(quantity.parse(limits["memory"]) // _MIB) - used_mib
+        held_mib = min(_HELD_MIB, max(_LEAST_HELD_MIB, free_mib))
+    else:
+        held_mib = _HELD_MIB
+        asked_mib = -(-quantity.parse(requests.get("memory", "0")) // _MIB)
+        limits["memory"] = quantity.canonical(f"{max(used_mib + held_mib, int(asked_mib))}Mi")
+    # Without a request of its own the limit would count as one.
+    requests.setdefault("memory", min(f"{_PROGRAM_MIB}Mi", limits["memory"], key=quantity.parse))
+    return {"limits": limits, "requests": requests}, held_mib * _MIB
 
 
 def _amounts(amounts: ResourceAmounts | None) -> dict[str, str]:

@@ -16,6 +16,7 @@ LABEL_COMPONENT = "app.kubernetes.io/component"
 
 # On an LLMService.
 GATEWAY_REPLICAS = "serving.noctaya.io/gateway-replicas"
+DATA_HEARTBEATS = "serving.noctaya.io/data-heartbeats"
 AUTOSCALING = "serving.noctaya.io/autoscaling"
 # On an InferenceRuntime.
 ACCELERATOR = "serving.noctaya.io/accelerator"
@@ -39,6 +40,7 @@ VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 
 ENGINE_CONTAINER = "engine"
 GATEWAY_CONTAINER = "gateway"
+SCALER_CONTAINER = "scaler"
 FETCHER_CONTAINER = "fetcher"
 # Installed with Noctaya: reads EndpointSlices.
 GATEWAY_CLUSTER_ROLE = "noctaya-gateway"
@@ -47,6 +49,7 @@ DEPLOYMENTS = GroupKey("Deployment.apps/v1")
 SERVICES = GroupKey("Service.v1")
 CLAIMS = GroupKey("PersistentVolumeClaim.v1")
 JOBS = GroupKey("Job.batch/v1")
+DISRUPTION_BUDGETS = GroupKey("PodDisruptionBudget.policy/v1")
 PODS = GroupKey("Pod.v1")
 RUNTIMES = GroupKey("InferenceRuntime.serving.noctaya.io/v1alpha1")
 
@@ -57,7 +60,7 @@ def backend(service: ServiceName) -> str:
 
 
 def gateway(service: ServiceName) -> str:
-    """The gateway's Deployment, ServiceAccount and RoleBinding."""
+    """The gateway's Deployment, ServiceAccount, RoleBinding and PodDisruptionBudget."""
     return f"{service}-gateway"
 
 
@@ -67,7 +70,7 @@ def endpoint(service: ServiceName) -> str:
 
 
 def scaler(service: ServiceName) -> str:
-    """The Service that KEDA uses."""
+    """The Service that KEDA uses, and the aggregate scaler's Deployment where there is one."""
     return f"{service}-scaler"
 
 

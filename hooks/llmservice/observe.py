@@ -18,8 +18,8 @@ from hooks.llmservice.prewarming import PrewarmSeen, Staged
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GatewaySeen:
-    """The gateway's Deployment."""
+class DeploymentSeen:
+    """A Deployment of our own program: the gateways', or their scaler's."""
 
     available: bool
     # Since when it is not; None where it is, or where nothing tells.
@@ -48,7 +48,9 @@ class BackendSeen:
 class Seen:
     """Everything that a status is judged on."""
 
-    gateway: GatewaySeen
+    gateway: DeploymentSeen
+    # What KEDA asks; the gateway itself, unless there are several.
+    scaler: DeploymentSeen
     backend: BackendSeen
     prewarm: PrewarmSeen
     taken: tuple[Taken, ...]
@@ -59,26 +61,33 @@ def observe(arrangement: Arrangement, request: wire.CompositeRequest) -> Seen:
     service = ServiceName(objects.text(request.parent, "metadata", "name"))
     namespace = objects.text(request.parent, "metadata", "namespace")
     wanted = _named(arrangement.children, names.backend(service))
+    gateway = _named(arrangement.children, names.gateway(service))
+    scaler = _named(arrangement.children, names.scaler(service))
     return Seen(
-        gateway=_gateway(service, namespace, request),
+        gateway=_own(gateway, names.GATEWAY_CONTAINER, request),
+        scaler=_own(scaler, names.SCALER_CONTAINER, request)
+        if scaler
+        else _own(gateway, names.GATEWAY_CONTAINER, request),
         backend=_backend(service, namespace, wanted, request),
         prewarm=prewarming.see(arrangement.weights, _staged(service, namespace, request)),
         taken=arrangement.taken,
     )
 
 
-def _gateway(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> GatewaySeen:
-    key = f"{namespace}/{names.gateway(service)}"
-    deployment = request.children.get(names.DEPLOYMENTS, {}).get(key, {})
+def _own(wanted: Object, component: str, request: wire.CompositeRequest) -> DeploymentSeen:
+    """The Deployment of a component, whose container has the component's name."""
+    deployment = request.children.get(names.DEPLOYMENTS, {}).get(objects.object_key(wanted), {})
     available = (objects.number(deployment, "status", "availableReplicas") or 0) > 0
     since = objects.time(objects.condition(deployment, "Available"), "lastTransitionTime")
-    return GatewaySeen(
+    found = _pods(request, component)
+    return DeploymentSeen(
         available=available,
         unavailable_since=None
         if available
         else since or objects.time(deployment, "metadata", "creationTimestamp"),
         trouble=pods.forbidden(deployment)
-        or pods.trouble(_pods(request, "gateway"), names.GATEWAY_CONTAINER),
+        or pods.trouble(found, component)
+        or pods.unmounted(found, component, objects.mapping(wanted, "spec", "template")),
     )
 
 

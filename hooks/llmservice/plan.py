@@ -120,9 +120,11 @@ class NoApiKey:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gateway:
-    """What the gateway is told about its backend and its clients."""
+    """What the gateways are told about their backend and their clients."""
 
+    replicas: int
     resources: Object
+    held_bytes: int  # Bodies of waiting requests, all together, that a gateway keeps in memory.
     readiness: Object  # What may be asked of a starting replica; empty: nothing.
     served_models: tuple[str, ...]
     inference_paths: tuple[str, ...]
@@ -130,6 +132,13 @@ class Gateway:
     idle_timeout: Decimal | Literal["default"]
     drain_timeout: Decimal
     api_key: ApiKey | NoApiKey
+    data_heartbeats: bool
+    scaler_tls: str  # Secret of whoever serves KEDA; empty: in plain text.
+
+    @property
+    def several(self) -> bool:
+        """Whether an aggregate scaler speaks for the gateways."""
+        return self.replicas > 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -104,6 +104,28 @@ def trouble(found: list[Object], container: str) -> str:
     return ""
 
 
+def unmounted(found: list[Object], container: str, template: Object) -> str:
+    """The Secrets that these Pods may be waiting for, in words; may be empty.
+
+    Which volume is missing stands in an Event, which hooks do not see.
+    """
+    secrets = [
+        objects.text(volume, "secret", "secretName")
+        for volume in objects.items(template, "spec", "volumes")
+        if "secret" in volume and objects.dig(volume, "secret", "optional") is not True
+    ]
+    waiting = any(
+        objects.text(
+            _container_status(pod, container, "containerStatuses"), "state", "waiting", "reason"
+        )
+        == "ContainerCreating"
+        for pod in found
+    )
+    if not waiting or not secrets:
+        return ""
+    return f"a Pod is being made; it waits where there is no Secret {', '.join(secrets)}"
+
+
 def forbidden(deployment: Object) -> str:
     """Why the Deployment's Pods cannot be made (quota, limit range, Pod Security), or nothing."""
     condition = objects.condition(deployment, "ReplicaFailure")

@@ -72,6 +72,11 @@ class Reason(enum.StrEnum):
         "GatewayStarting",
         "No gateway replica is available yet, so the endpoint does not answer.",
     )
+    SCALER_STARTING = (
+        "ScalerStarting",
+        "The scaler of several gateways is not available yet, so nothing wakes the service from"
+        " zero: kubectl describe replicasets,pods -l app.kubernetes.io/component=scaler.",
+    )
     ACTIVATING = ("Activating", "A replica is wanted and its Pod is on the way.")
     SCHEDULING_DELAYED = (
         "SchedulingDelayed",

@@ -18,7 +18,12 @@ def rules(parent: Object) -> list[wire.RelatedRule]:
     service = ServiceName(objects.text(parent, "metadata", "name"))
     namespace = objects.text(parent, "metadata", "namespace")
     held = [
-        ("apps/v1", "deployments", (names.backend(service), names.gateway(service))),
+        (
+            "apps/v1",
+            "deployments",
+            (names.backend(service), names.gateway(service), names.scaler(service)),
+        ),
+        ("policy/v1", "poddisruptionbudgets", (names.gateway(service),)),
         (
             "v1",
             "services",

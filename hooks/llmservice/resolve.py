@@ -66,7 +66,6 @@ def read_spec(parent: Object) -> LLMServiceSpec | Unresolved:
 
 def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
     spec = _expect(read_spec(request.parent))
-    _check_gateway_replicas(request.parent, settings)
     source = _source(spec)
     runtime = _runtime(spec, request)
     service = ServiceName(objects.text(request.parent, "metadata", "name"))
@@ -90,9 +89,22 @@ def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
         cache=cache,
         staging=_staging(source, spec, runtime, values, settings),
         engine=container,
-        gateway=gateways.plan_gateway(runtime, spec, container),
+        gateway=_gateway(request.parent, spec, settings, runtime, container),
         settings=settings,
     )
+
+
+def _gateway(
+    parent: Object,
+    spec: LLMServiceSpec,
+    settings: Settings,
+    runtime: runtimes.Runtime,
+    container: plan.Engine,
+) -> plan.Gateway:
+    try:
+        return gateways.plan_gateway(parent, spec, settings, runtime=runtime, engine=container)
+    except gateways.AnnotationError as error:
+        raise _mistake(Reason.SPEC_INVALID, str(error)) from None
 
 
 def _expect(outcome: T | Unresolved) -> T:
@@ -111,30 +123,9 @@ def _not_implemented(spec: LLMServiceSpec) -> list[str]:
         "spec.model.catalogRef": spec.model.catalog_ref is not None,
         "spec.resources.fraction": spec.resources.fraction is not None,
         "spec.scaling.metric: kvCacheUtil": spec.scaling.metric == "kvCacheUtil",
-        "spec.scaling.externalScaler.tls": spec.scaling.external_scaler is not None
-        and spec.scaling.external_scaler.tls is not None,
         "spec.cache.strategy: BakedImage": spec.cache.strategy == "BakedImage",
     }
     return [path for path, is_set in set_fields.items() if is_set]
-
-
-def _check_gateway_replicas(parent: Object, settings: Settings) -> None:
-    value = objects.annotation(parent, names.GATEWAY_REPLICAS)
-    if value is None:
-        replicas = settings.gateway_replicas
-    elif re.fullmatch("[1-9][0-9]{0,3}", value):
-        replicas = int(value)
-    else:
-        raise _mistake(
-            Reason.SPEC_INVALID,
-            f"annotation {names.GATEWAY_REPLICAS} is {value!r}; expected a number from 1",
-        )
-    if replicas > 1:
-        raise _mistake(
-            Reason.NOT_IMPLEMENTED,
-            f"not implemented in this version: more than one gateway replica (annotation"
-            f" {names.GATEWAY_REPLICAS} or the hooks' setting)",
-        )
 
 
 def _source(spec: LLMServiceSpec) -> sources.Source:

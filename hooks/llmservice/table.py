@@ -46,7 +46,7 @@ AUTOSCALING = Row(
     phases=("Pending",),
     ready="False",
     degraded="False",
-    reasons=(Reason.AUTOSCALER_MISSING,),  # And whatever reason KEDA gives.
+    reasons=(Reason.SCALER_STARTING, Reason.AUTOSCALER_MISSING),  # And whatever KEDA says.
 )
 
 # In the order of precedence.

@@ -6,7 +6,7 @@ decided in `hooks.llmservice.arrange`.
 
 from hooks.k8s.objects import Object
 from hooks.llmservice.plan import CacheClaim, Plan
-from hooks.llmservice.render import access, backend, gateway, storage
+from hooks.llmservice.render import access, backend, gateway, scaler, storage
 
 
 def children(plan: Plan) -> list[Object]:
@@ -16,10 +16,12 @@ def children(plan: Plan) -> list[Object]:
         backend.service(plan),
         gateway.deployment(plan),
         gateway.endpoint_service(plan),
-        gateway.scaler_service(plan),
+        scaler.service(plan),
         access.service_account(plan),
         access.role_binding(plan),
     ]
+    if plan.gateway.several:
+        rendered += [scaler.deployment(plan), gateway.disruption_budget(plan)]
     if isinstance(plan.cache, CacheClaim):
         rendered.append(storage.claim(plan, plan.cache))
     return rendered

@@ -1,4 +1,4 @@
-"""The gateway's Deployment and the two Services that lead to it."""
+"""The gateways' Deployment, the Service that leads to them, and what keeps one of several up."""
 
 import math
 from decimal import Decimal
@@ -7,28 +7,24 @@ from hooks.k8s import duration, objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names
 from hooks.llmservice.plan import ApiKey, Plan
-
-HTTP_PORT = 8080
-SCALER_PORT = 9090
+from hooks.llmservice.render import program
 
 # How long held requests may go on after SIGTERM, and what the Pod needs beyond that.
 _LEAST_SHUTDOWN_SECONDS = 60
 _GRACE_BEYOND_SHUTDOWN_SECONDS = 15
-
-_USER = 65532
 
 _API_KEY_FOLDER = "/etc/noctaya/api-key"
 _API_KEY_FILE = "key"
 
 
 def deployment(plan: Plan) -> Object:
-    """The gateway's Deployment: a new replica is available before an old one goes."""
+    """The gateways' Deployment: a new replica is available before an old one goes."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": _metadata(plan, names.gateway(plan.service)),
+        "metadata": program.metadata(plan, names.gateway(plan.service), "gateway"),
         "spec": {
-            "replicas": 1,
+            "replicas": plan.gateway.replicas,
             "selector": {"matchLabels": names.selector(plan.service, "gateway")},
             "strategy": {
                 "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
@@ -44,14 +40,22 @@ def deployment(plan: Plan) -> Object:
 
 def endpoint_service(plan: Plan) -> Object:
     """What clients use."""
-    port = {"name": "http", "port": 80, "protocol": "TCP", "targetPort": "http"}
-    return _service(plan, names.endpoint(plan.service), "gateway", port)
+    port = {"name": "http", "port": 80, "targetPort": "http"}
+    name = names.endpoint(plan.service)
+    return program.service(plan, name, "gateway", pods="gateway", port=port)
 
 
-def scaler_service(plan: Plan) -> Object:
-    """What KEDA uses; leads to the gateway, which is its own scaler."""
-    port = {"name": "grpc", "port": SCALER_PORT, "protocol": "TCP", "targetPort": "scaler"}
-    return _service(plan, names.scaler(plan.service), "scaler", port)
+def disruption_budget(plan: Plan) -> Object:
+    """Of several gateways, one at a time may be evicted."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": program.metadata(plan, names.gateway(plan.service), "gateway"),
+        "spec": {
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": names.selector(plan.service, "gateway")},
+        },
+    }
 
 
 def arguments(plan: Plan) -> list[str]:
@@ -78,9 +82,13 @@ def arguments(plan: Plan) -> list[str]:
         flags.append(("--first-byte-timeout-seconds", _seconds(gateway.first_byte_timeout)))
     if gateway.idle_timeout != "default":
         flags.append(("--idle-timeout-seconds", _seconds(gateway.idle_timeout)))
+    flags.append(("--held-bytes", str(gateway.held_bytes)))
     if isinstance(gateway.api_key, ApiKey):
         flags.append(("--api-key-file", f"{_API_KEY_FOLDER}/{_API_KEY_FILE}"))
-    return [f"{flag}={_literal(value)}" for flag, value in flags]
+    made = [f"{flag}={_literal(value)}" for flag, value in flags]
+    if gateway.data_heartbeats:
+        made.append("--data-heartbeats")
+    return made + (["--member"] if gateway.several else program.tls_flags(plan))
 
 
 def _seconds(value: Decimal) -> str:
@@ -94,24 +102,27 @@ def _literal(value: str) -> str:
 
 def _pod(plan: Plan) -> Object:
     shutdown = max(math.ceil(plan.gateway.drain_timeout), _LEAST_SHUTDOWN_SECONDS)
-    pod: Object = {
-        "automountServiceAccountToken": True,
-        "containers": [_container(plan)],
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsGroup": _USER,
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "serviceAccountName": names.gateway(plan.service),
-        "terminationGracePeriodSeconds": shutdown + _GRACE_BEYOND_SHUTDOWN_SECONDS,
+    api_key = plan.gateway.api_key
+    volumes = [_api_key_volume(api_key)] if isinstance(api_key, ApiKey) else []
+    if not plan.gateway.several:
+        volumes += program.tls_volumes(plan)
+    pod = program.pod(
+        plan,
+        _container(plan),
+        grace_seconds=shutdown + _GRACE_BEYOND_SHUTDOWN_SECONDS,
+        volumes=volumes,
+    )
+    return pod | ({"affinity": _apart(plan)} if plan.gateway.several else {})
+
+
+def _apart(plan: Plan) -> Object:
+    """On different nodes where there are any: preferred, since one node shall be enough."""
+    term = {
+        "labelSelector": {"matchLabels": names.selector(plan.service, "gateway")},
+        "topologyKey": "kubernetes.io/hostname",
     }
-    if plan.pull_secrets:
-        pod["imagePullSecrets"] = plan.pull_secrets
-    if isinstance(plan.gateway.api_key, ApiKey):
-        pod["volumes"] = [_api_key_volume(plan.gateway.api_key)]
-    return pod
+    preferred = [{"podAffinityTerm": term, "weight": 100}]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 def _api_key_volume(api_key: ApiKey) -> Object:
@@ -128,59 +139,18 @@ def _api_key_volume(api_key: ApiKey) -> Object:
 
 
 def _container(plan: Plan) -> Object:
-    container: Object = {
-        "args": arguments(plan),
-        "image": plan.settings.gateway_image,
-        "imagePullPolicy": plan.settings.image_pull_policy,
-        "livenessProbe": {
-            "failureThreshold": 6,
-            "httpGet": {"path": "/healthz", "port": "http"},
-            "periodSeconds": 10,
-            "timeoutSeconds": 5,
-        },
-        "name": names.GATEWAY_CONTAINER,
-        "ports": [
-            {"containerPort": HTTP_PORT, "name": "http", "protocol": "TCP"},
-            {"containerPort": SCALER_PORT, "name": "scaler", "protocol": "TCP"},
-        ],
-        # Every second of this one is a second that a new service does not answer.
-        "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": "http"},
-            "periodSeconds": 1,
-            "timeoutSeconds": 5,
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
-    if plan.gateway.resources:
-        container["resources"] = plan.gateway.resources
+    ports = {"http": program.HTTP_PORT}
+    mounts: list[Object] = []
     if isinstance(plan.gateway.api_key, ApiKey):
-        container["volumeMounts"] = [
-            {"mountPath": _API_KEY_FOLDER, "name": "api-key", "readOnly": True}
-        ]
-    return container
-
-
-def _service(plan: Plan, name: str, component: str, port: Object) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(plan, name, component),
-        "spec": {
-            "ports": [port],
-            "selector": names.selector(plan.service, "gateway"),
-            "type": "ClusterIP",
-        },
-    }
-
-
-def _metadata(plan: Plan, name: str, component: str = "gateway") -> Object:
-    return {
-        "labels": names.labels(plan.service, component),
-        "name": name,
-        "namespace": plan.namespace,
-    }
+        mounts.append({"mountPath": _API_KEY_FOLDER, "name": "api-key", "readOnly": True})
+    if not plan.gateway.several:
+        ports["scaler"] = program.SCALER_PORT
+        mounts += program.tls_mounts(plan)
+    container = program.container(
+        plan,
+        names.GATEWAY_CONTAINER,
+        args=arguments(plan),
+        ports=ports,
+        resources=plan.gateway.resources,
+    )
+    return container | ({"volumeMounts": mounts} if mounts else {})

@@ -236,6 +236,27 @@ def over_quota() -> World:
     return world
 
 
+def several_gateways() -> World:
+    """Two gateways, the scaler of both, and mutual TLS between it and KEDA."""
+    tls = {"serverSecretName": "scaler-server", "authenticationRef": {"name": "keda"}}
+    parent = service(scaling={"externalScaler": {"tls": tls}})
+    annotations = {names.GATEWAY_REPLICAS: "2", names.DATA_HEARTBEATS: "true"}
+    return World(merged(parent, {"metadata": {"annotations": annotations}}))
+
+
+def several_without_scaler() -> World:
+    world = several_gateways()
+    world.settle()
+    world.component_becomes("gateway", available=True)
+    world.add_pod(
+        "m-scaler-0",
+        component="scaler",
+        phase="Pending",
+        containerStatuses=[waiting("ContainerCreating") | {"name": "scaler"}],
+    )
+    return settled(world)
+
+
 HUB: Obj = {"model": {"source": {"uri": "hf://org/name@v1"}}}
 MODELSCOPE: Obj = {"model": {"source": {"uri": "modelscope://org/name"}}}
 ARTIFACT: Obj = {
@@ -482,6 +503,8 @@ COMPOSITE: dict[str, Callable[[], World]] = {
     "prewarming-artifact": lambda: prewarming(ARTIFACT, {"strategy": "NodeLocalPVC"}),
     "runtime-deleted": without_runtime,
     "serving": lambda: serving(World()),
+    "several-gateways": lambda: serving(several_gateways()),
+    "several-gateways-without-scaler": several_without_scaler,
     "serving-in-full": lambda: serving(full(), replicas=2),
     **{f"failed-{reason}": functools.partial(failing, reason) for reason in FAILURES},
 }
@@ -497,6 +520,7 @@ DECORATOR: dict[str, Callable[[], World]] = {
     "keda-waits-for-weights": lambda: prewarming(HUB),
     "keda-mistake": lambda: mistaken(typo=1),
     "keda-serving": lambda: serving(World()),
+    "keda-several-gateways": lambda: serving(several_gateways()),
     "keda-waits": lambda: settled(World()),
     "keda-waits-for-composite": annotated,
 }

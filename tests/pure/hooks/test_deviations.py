@@ -60,7 +60,7 @@ def test_every_field_that_is_not_implemented_is_listed() -> None:
         and re.match(r"spec\.[a-z]\S*[a-zA-Z](: |$)", node.value)
         and "uri" not in node.value
     ]
-    assert len(told) >= 5
+    assert len(told) >= 4
     fields = [re.findall("`([^`]*)`", field)[0] for _, field, _ in NOT_IMPLEMENTED]
     for field in told:
         assert any(listed.startswith(field) for listed in fields), field

@@ -23,11 +23,6 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "catalog": {"model": {"catalogRef": "x"}},
     "fraction": {"resources": {"fraction": {"memory": "1Gi"}}},
     "kvCacheUtil": {"scaling": {"metric": "kvCacheUtil"}},
-    "tls": {
-        "scaling": {
-            "externalScaler": {"tls": {"serverSecretName": "s", "authenticationRef": {"name": "a"}}}
-        }
-    },
     "baked image": {"cache": {"strategy": "BakedImage"}},
     "revision without staging": {"model": {"source": {"uri": "hf://org/name@main"}}},
     "artifact without a cache": {
@@ -156,13 +151,6 @@ def test_a_bad_gateway_replicas_annotation_is_a_mistake(value: str) -> None:
     world.parent["metadata"]["annotations"][names.GATEWAY_REPLICAS] = value
     assert set(world.settle()) == {"status"}
     assert world.ready()[2] == "SpecInvalid"
-
-
-def test_more_than_one_gateway_replica_is_said_to_be_missing() -> None:
-    world = serving(World())
-    world.parent["metadata"]["annotations"][names.GATEWAY_REPLICAS] = "2"
-    assert set(world.settle()) == {"status"}
-    assert world.ready()[2] == "NotImplemented"
 
 
 # --- Runtimes -------------------------------------------------------------------------------------

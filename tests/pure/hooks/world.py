@@ -35,6 +35,7 @@ COMPOSITE_KINDS = {
     "Deployment.apps/v1": plan.IN_PLACE,
     "Job.batch/v1": plan.ON_DELETE,
     "PersistentVolumeClaim.v1": plan.ON_DELETE,
+    "PodDisruptionBudget.policy/v1": plan.IN_PLACE,
     "RoleBinding.rbac.authorization.k8s.io/v1": plan.IN_PLACE,
     "Service.v1": plan.IN_PLACE,
     "ServiceAccount.v1": plan.IN_PLACE,
@@ -89,8 +90,13 @@ class World:
         self.parent["metadata"]["generation"] += 1
 
     def gateway_becomes(self, *, available: bool) -> None:
-        gateway = self.deployment("gateway")
-        gateway["status"] = {
+        """The gateways, and the scaler of several."""
+        for component in ("gateway", "scaler"):
+            if f"ns/m-{component}" in self.owned["Deployment.apps/v1"]:
+                self.component_becomes(component, available=available)
+
+    def component_becomes(self, component: str, *, available: bool) -> None:
+        self.deployment(component)["status"] = {
             "availableReplicas": int(available),
             "conditions": [
                 {
