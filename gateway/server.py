@@ -15,6 +15,8 @@ from gateway.settings import Listen
 _KEEP_ALIVE = 75.0
 # A burst of clients comes when a model is woken by many at once.
 _BACKLOG = 4096
+# A client that has just connected is about to send its request.
+_FIRST_REQUEST = 1.0
 # How long the rest of a body that nobody reads is taken, lest a reset eats the answer.
 _LINGER = 5.0
 
@@ -52,15 +54,18 @@ class Server:
             self._listener.close()
 
     def close_idle(self, busy: set[object]) -> None:
-        """Connections that carry no request now would carry none before we are gone."""
+        """Connections that carry no request now would carry none before we are gone; but one
+        that was just opened is given the time to send its first."""
+        now = asyncio.get_running_loop().time()
         for connection in self.connections:
-            if connection not in busy:
+            assert isinstance(connection, _Connection)
+            if connection not in busy and now - connection.opened > _FIRST_REQUEST:
                 # Not ``close``, which ends the handler and leaves the socket open.
                 connection.force_close()
 
 
 class _Connection(web.RequestHandler):
-    __slots__ = ("_bad_request",)
+    __slots__ = ("_bad_request", "opened")
 
     def __init__(
         self,
@@ -77,6 +82,7 @@ class _Connection(web.RequestHandler):
             lingering_time=_LINGER,
         )
         self._bad_request = bad_request
+        self.opened = loop.time()
 
     def handle_error(
         self,

@@ -29,6 +29,8 @@ class ApiServer:
         self.token = "first"
         self.forbidden = False
         self.deaf = False  # Watches are opened but never hear of a change.
+        self.fleeting = False  # Watches end as soon as they begin.
+        self.nonsense: bytes | None = None  # What is said in place of everything else.
         self.answering = asyncio.Event()  # Nothing is answered while it is not set.
         self.answering.set()
         self.lists = 0
@@ -114,6 +116,8 @@ class ApiServer:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         await self.answering.wait()
+        if self.nonsense is not None:
+            return web.Response(body=self.nonsense, content_type="application/json")
         if request.headers.get("Authorization") != f"Bearer {self.token}":
             return _status(401, "Unauthorized")
         if self.forbidden:
@@ -136,6 +140,8 @@ class ApiServer:
             if version > since:
                 events.put_nowait(change)
         self._watchers.add(events)
+        if self.fleeting:
+            events.put_nowait(None)
         response = web.StreamResponse(headers={"content-type": "application/json"})
         try:
             await response.prepare(request)

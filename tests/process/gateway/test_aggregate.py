@@ -165,6 +165,17 @@ async def test_a_replaced_scaler_has_the_whole_state_as_soon_as_it_has_connected
                 await pushes.cancel()
 
 
+async def test_a_scaler_that_was_killed_leaves_nothing_at_its_members(
+    scaler: rig.Gateway, one: rig.Gateway, two: rig.Gateway
+) -> None:
+    async with keda.calls(scaler.scaler_port) as stub:
+        await known(stub)
+        assert await one.metric("noctaya_client_connections") == 2
+    scaler.process.kill()
+    await one.settled()
+    await two.settled()
+
+
 async def test_a_member_that_cannot_be_reached_delays_the_first_answer_by_two_seconds(
     tmp_path: Path, one: rig.Gateway
 ) -> None:

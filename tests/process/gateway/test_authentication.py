@@ -121,3 +121,20 @@ async def test_keys_stand_in_no_log_no_error_and_no_metric(gateway: rig.Gateway)
     said += (await gateway.ask(wire.get("/metrics"))).body
     said += gateway.log_text().encode()
     assert not [secret for secret in secrets if secret.encode() in said]
+
+
+async def test_a_key_file_that_is_written_in_place_twice_within_a_tick_is_not_mistaken(
+    tmp_path: Path,
+) -> None:
+    """Times of files move in steps; same length, same inode, same step: only the bytes differ."""
+    path = tmp_path / "key"
+    path.write_bytes(b"sk-00")
+    async with rig.Gateway(tmp_path, "--api-key-file", str(path)) as gateway:
+        async with gateway.client() as client:
+            file = os.open(path, os.O_WRONLY)
+            for turn in range(60):
+                os.pwrite(file, b"sk-%02d" % turn, 0)
+                right = wire.get("/v1/models", headers={"authorization": f"Bearer sk-{turn:02}"})
+                assert (await client.ask(right)).status == 200, turn
+            os.close(file)
+        await gateway.settled()

@@ -1,6 +1,9 @@
 """Which replica gets a request, and which gets none any more."""
 
 import asyncio
+import signal
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -85,3 +88,67 @@ async def test_a_replica_that_refuses_is_left_out_and_returns(
         assert (await gateway.ask(PLAIN)).status == 200
     assert other.received
     await other.stop()
+
+
+async def test_a_new_pod_on_the_address_of_an_old_one_is_another_replica(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    """The old one's stream and kept connections say nothing about the new one."""
+    go_on = asyncio.Event()
+
+    async def wait_in_the_middle(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(stubs.STREAM_HEAD)
+        await to.chunk(stubs.CHUNK_1)
+        await go_on.wait()
+        await to.chunk(b"")
+
+    assert (await gateway.ask(PLAIN)).status == 200
+    engine.script = wait_in_the_middle
+    old = asyncio.create_task(gateway.ask(CHAT))
+    await gateway.until(inFlight=1)
+    gateway.tell(rig.endpoint(engine.port, pod="another"))
+    await gateway.until(replicas={"ready": 0, "starting": 1, "terminating": 0})
+    engine.script = stubs.plain
+    engine.healthy = 503
+    new = asyncio.create_task(gateway.ask(PLAIN))
+    await gateway.until(waiting=1)
+    go_on.set()
+    assert (await old).complete
+    assert (await gateway.queue())["waiting"] == 1, "the old one's answer proves nothing"
+    engine.healthy = 200
+    assert (await new).status == 200
+
+
+async def test_an_engine_that_is_frozen_and_thawed_serves_again(
+    gateway: rig.Gateway, tmp_path: Path
+) -> None:
+    """A process that is stopped takes connections still, since the kernel does."""
+    port = rig.free_port()
+    command = (sys.executable, "-m", "engine", "--port", str(port), "--tokens-per-second", "20")
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    messages = [{"role": "user", "content": "a " * 200}]
+    body = {"model": "noctaya-echo", "stream": True, "messages": messages}
+    request = wire.post("/v1/chat/completions", body)
+    try:
+        gateway.tell(rig.endpoint(port))
+        async with gateway.client() as client:
+            client.send(request)
+            await client.head()
+            while b"choices" not in await client.chunk():
+                pass
+            process.send_signal(signal.SIGSTOP)
+            rest, complete = await client.rest()
+            assert complete and b'"code":"backend_timeout"' in rest
+        answer = await gateway.ask(wire.post("/v1/chat/completions", body | {"stream": False}))
+        assert (answer.status, answer.error()["code"]) == (504, "backend_timeout")
+        process.send_signal(signal.SIGCONT)
+        body["max_tokens"] = 2
+        assert (await gateway.ask(wire.post("/v1/chat/completions", body))).status == 200
+    finally:
+        process.kill()
+        await process.wait()
+    gateway.tell()
+    await gateway.ready(0)
+    await gateway.settled()

@@ -137,3 +137,75 @@ async def test_outside_a_cluster_the_reason_names_the_other_source(tmp_path: Pat
             return "file:PATH" in answer.error()["message"]
 
         await rig.eventually(says_so)
+
+
+async def test_a_slow_api_server_delays_nobody_who_need_not_wait_for_it(
+    api: apiserver.ApiServer, gateway: rig.Gateway
+) -> None:
+    async with stubs.Engine() as engine:
+        api.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        api.answering.clear()
+        api.end_watches()
+        for _ in range(3):
+            assert (await gateway.ask(CHAT, within=2)).status == 200
+        api.tell()
+        await asyncio.sleep(1)
+        assert (await gateway.ask(CHAT, within=2)).status == 200, "nothing else is known yet"
+        api.answering.set()
+        await gateway.ready(0)
+
+
+async def test_a_replica_that_refuses_while_the_api_server_is_away_is_waited_for(
+    api: apiserver.ApiServer, gateway: rig.Gateway
+) -> None:
+    """Its address stays known, and its return shows by asking it."""
+    engine = stubs.Engine()
+    await engine.start()
+    api.tell(rig.endpoint(engine.port, ready=True))
+    await gateway.ready()
+    await api.stop()
+    await engine.stop()
+    ask = asyncio.create_task(gateway.ask(CHAT))
+    await gateway.until(waiting=1)
+    await engine.start()
+    assert (await ask).status == 200
+    await engine.stop()
+
+
+async def test_watches_that_end_at_once_are_asked_for_less_and_less_often(
+    api: apiserver.ApiServer, gateway: rig.Gateway
+) -> None:
+    api.fleeting = True
+    api.end_watches()
+    before = api.watches
+    await asyncio.sleep(6)
+    assert api.watches - before <= 8, "0.2, 0.4, 0.8, 1.6 and 3.2 s apart"
+    async with stubs.Engine() as engine:
+        api.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [b"<html>", b'{"items":5}', b"[" * 100_000, b'{"kind":"Status"}', b""],
+    ids=["html", "no list", "deep", "no items", "empty"],
+)
+async def test_an_api_server_that_talks_nonsense_changes_nothing(
+    api: apiserver.ApiServer, gateway: rig.Gateway, nonsense: bytes
+) -> None:
+    async with stubs.Engine() as engine:
+        api.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        api.nonsense = nonsense
+        api.end_watches()
+
+        async def noticed() -> bool:
+            return bool(gateway.log("API server away"))
+
+        await rig.eventually(noticed)
+        assert (await gateway.ask(CHAT)).status == 200
+        assert (await gateway.ask(wire.get("/readyz"))).status == 200
+        api.nonsense = None
+        api.tell()
+        await gateway.ready(0)

@@ -322,3 +322,51 @@ async def test_an_answer_that_ends_with_its_connection_is_passed_on_whole(
     answer = await gateway.ask(PLAIN)
     assert (answer.complete, answer.body) == (True, b"all of it")
     await gateway.settled()
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["before its answer", "within its stream"])
+async def test_an_engine_that_closes_its_half_only_is_let_go_of(
+    gateway: rig.Gateway, engine: stubs.Engine, begun: bool
+) -> None:
+    """It would read on for ever; nothing more can come from it."""
+    let_go = asyncio.Event()
+
+    async def half_close(to: stubs.Wire, _: stubs.Received) -> None:
+        if begun:
+            await to.write(stubs.STREAM_HEAD)
+            await to.chunk(stubs.CHUNK_1)
+        to.writer.write_eof()
+        await to.left()
+        let_go.set()
+
+    engine.script = half_close
+    answer = await gateway.ask(CHAT)
+    if begun:
+        assert answer.complete and b'"code":"upstream_error"' in answer.body
+    else:
+        assert (answer.status, answer.error()["code"]) == (502, "upstream_error")
+    await asyncio.wait_for(let_go.wait(), 5)
+
+
+async def test_an_engine_that_answers_before_it_read_the_request_is_heard(
+    gateway: rig.Gateway, engine: stubs.Engine
+) -> None:
+    """It refuses a large body by its head, and reads on."""
+
+    async def too_large(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")
+        await writer.drain()
+        while await reader.read(1 << 20):
+            pass
+        writer.close()
+
+    async with await asyncio.start_server(too_large, "127.0.0.1", 0) as server:
+        gateway.tell()
+        await gateway.ready(0)
+        gateway.tell(rig.endpoint(server.sockets[0].getsockname()[1], ready=True))
+        await gateway.ready()
+        big = wire.post("/v1/completions", {"prompt": "x" * 8_000_000})
+        assert (await gateway.ask(big)).status == 413
+        gateway.tell()
+        await gateway.ready(0)

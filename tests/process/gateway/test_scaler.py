@@ -260,3 +260,38 @@ async def test_a_request_knows_when_its_demand_was_signalled(gateway: rig.Gatewa
         phases = (await gateway.last_request())["phases"]
         assert phases["accepted"] <= phases["signalled"] < phases["released"]
         await pushes.cancel()
+
+
+async def test_a_keda_that_does_not_read_its_stream_holds_nothing_up(
+    gateway: rig.Gateway,
+) -> None:
+    """KEDA takes no message while it is busy scaling; its polls, and other streams, go on."""
+    async with keda.calls(gateway.scaler_port) as stub:
+        unread = stub.StreamIsActive(keda.OURS)
+        read = keda.Pushes(stub.StreamIsActive(keda.OURS))
+        await read.until(1)
+        async with gateway.client() as client:
+            client.send(CHAT)
+            assert await read.until(3) == [False, True, True]
+            assert await keda.demand(stub) == (True, 1)
+            assert (await unread.read()).result is False, "in order, once it reads again"
+        unread.cancel()
+        await read.cancel()
+    await gateway.until(waiting=0, scalerConnected=False)
+
+
+async def test_a_keda_that_restarts_is_told_at_once_what_it_missed(gateway: rig.Gateway) -> None:
+    async with keda.calls(gateway.scaler_port) as stub:
+        before = keda.Pushes(stub.StreamIsActive(keda.OURS))
+        assert await before.until(1) == [False]
+        await before.cancel()
+    await gateway.until(scalerConnected=False)
+    async with gateway.client() as client:
+        client.send(CHAT)
+        await gateway.until(waiting=1)
+        async with keda.calls(gateway.scaler_port) as stub:
+            after = keda.Pushes(stub.StreamIsActive(keda.OURS))
+            assert await after.until(1) == [True]
+            assert (await gateway.queue())["activation"]["signalled"] is not None
+            await after.cancel()
+    await gateway.until(waiting=0, scalerConnected=False)

@@ -104,3 +104,48 @@ async def test_a_held_plain_request_gets_503_at_the_end(tmp_path: Path) -> None:
         assert answer.header("retry-after") == "1"
         assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
         assert gateway.log("request")[-1]["outcome"] == "shutdown"
+
+
+async def test_no_answer_is_torn_or_lost_by_a_stop_under_load(tmp_path: Path) -> None:
+    """Whoever got through gets a whole answer; who comes too late is refused a connection."""
+
+    async def some_tokens(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(stubs.STREAM_HEAD)
+        for chunk in (stubs.CHUNK_1,) * 5 + (stubs.DONE, b""):
+            await to.chunk(chunk)
+            await asyncio.sleep(0.02)
+
+    whole = stubs.CHUNK_1 * 5 + stubs.DONE
+    served = late = 0
+
+    async def ask_on(gateway: rig.Gateway) -> None:
+        """One connection after another, as a client that is told to close them does."""
+        nonlocal served, late
+        while True:
+            try:
+                async with gateway.client() as client:
+                    for _ in range(3):
+                        client.send(CHAT)
+                        status, headers = await client.head()
+                        assert (status, await client.rest()) == (200, (whole, True))
+                        served += 1
+                        if ("connection", "close") in headers:
+                            break
+            except (ConnectionError, asyncio.IncompleteReadError) as e:
+                # The kernel took a connection that nobody accepted, or it was idle: no byte came.
+                assert not getattr(e, "partial", b"")
+                late += 1
+                return
+
+    flags = ("--accept-after-term-seconds", "0.5")
+    async with rig.Gateway(tmp_path, *flags) as gateway, stubs.Engine(some_tokens) as engine:
+        gateway.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        clients = [asyncio.create_task(ask_on(gateway)) for _ in range(20)]
+        await asyncio.sleep(0.5)
+        assert await gateway.stop() == 0
+        await asyncio.wait_for(asyncio.gather(*clients), 20)
+        assert served > 40
+        assert late == 20
+        outcomes = {line["outcome"] for line in gateway.log("request")}
+        assert outcomes == {"served"}
