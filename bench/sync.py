@@ -1,0 +1,295 @@
+"""What the sync hooks cost: ``python -m bench.sync``.
+
+A service with everything (two gateways, mTLS, a key, a staged cache, four Pods, five runtimes to
+choose from) is asked about over HTTP, one request after the other, by turns with a peer that is
+Flask, gunicorn and pydantic alone. Both run with the options of the hooks' image. Objects carry
+managedFields of the size that API servers send.
+"""
+
+import argparse
+import dataclasses
+import functools
+import hashlib
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from bench import split
+from bench.processes import free_port
+from hooks import questions
+from tests.process.hooks import serving
+from tests.pure.hooks import scenes
+from tests.pure.hooks.world import NOON, SETTINGS, World, merged, stamp
+
+Obj = dict[str, Any]
+
+RUNTIMES, PODS = 5, 4
+SYNC_P50_MS, SYNC_P95_MS, CUSTOMIZE_P50_MS = 3.0, 8.0, 1.0
+RESYNC_SERVICES, RESYNC_CPU_SECONDS = 1000, 10.0
+RESIDENT_RATIO = 1.3
+HASH_SEEDS = ("0", "1", "2", "random")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Question:
+    """A hook and what it is asked."""
+
+    path: str
+    body: bytes
+
+
+class Server:
+    """gunicorn with one worker, and a connection to it that is kept."""
+
+    def __init__(self, application: str, folder: Path) -> None:
+        self._port = free_port()
+        self.log = folder / f"{application.partition('.')[0]}.log"
+        command = [sys.executable, "-m", "gunicorn", f"--bind=127.0.0.1:{self._port}"]
+        with self.log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, *serving.options(), application],
+                env={
+                    **os.environ,
+                    "NOCTAYA_GATEWAY_IMAGE": "gateway",
+                    "NOCTAYA_FETCHER_IMAGE": "f",
+                },
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        serving.wait_until_ready(f"http://127.0.0.1:{self._port}", self._process, self.log)
+        self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+
+    def ask(self, question: Question) -> float:
+        """Seconds from the request's first byte to the answer's last."""
+        began = perf_counter()
+        headers = {"Content-Type": "application/json"}
+        self._connection.request("POST", question.path, question.body, headers)
+        answer = self._connection.getresponse()
+        told = answer.read()
+        took = perf_counter() - began
+        assert answer.status == 200, told
+        return took
+
+    def cpu_seconds(self) -> float:
+        """Of all its processes so far."""
+        return (
+            sum(
+                int((task / "schedstat").read_text().split()[0])
+                for pid in self._pids()
+                for task in Path(f"/proc/{pid}/task").iterdir()
+            )
+            / 1e9
+        )
+
+    def resident_mib(self) -> float:
+        """Of the worker; what gunicorn's arbiter holds is the same for everybody."""
+        status = Path(f"/proc/{self._pids()[-1]}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+    def end(self) -> None:
+        self._connection.close()
+        self._process.terminate()
+        self._process.wait()
+
+    def _pids(self) -> list[int]:
+        parent = self._process.pid
+        workers = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        return [parent, *map(int, workers)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.sync", description=__doc__)
+    parser.add_argument(
+        "--rounds", type=int, default=1000, metavar="N", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--digest", action="store_true", help="print a hash of all answers, no more"
+    )
+    chosen = parser.parse_args()
+    if chosen.digest:
+        print(_digest())
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        ours = Server("hooks.app:create_app()", Path(folder))
+        bare = Server("bench.bareapp:create_app()", Path(folder))
+        try:
+            missed = _latency(ours, bare, chosen.rounds) + _resync(ours, bare)
+        finally:
+            ours.end()
+            bare.end()
+    missed += _same_bytes()
+    print("\n".join(f"missed: {what}" for what in missed) or "every target is held")
+    return 1 if missed else 0
+
+
+def _latency(ours: Server, bare: Server, rounds: int) -> list[str]:
+    print(f"{rounds} rounds, by turns      bytes   ours ms p50    p95     bare p50    p95    ratio")
+    missed = []
+    for question in _questions("ns"):
+        for server in (ours, bare):
+            for _ in range(20):
+                server.ask(question)
+        pairs = [(ours.ask(question), bare.ask(question)) for _ in range(rounds)]
+        own, peer = (split.quantiles(column) for column in zip(*pairs, strict=True))
+        print(
+            f"{question.path:22}{len(question.body):10}  {own.p50:10.2f} {own.p95:8.2f}"
+            f"  {peer.p50:10.2f} {peer.p95:8.2f}  {own.p50 / peer.p50:6.2f}"
+        )
+        is_sync = question.path.endswith("/sync")
+        p50, p95 = (SYNC_P50_MS, SYNC_P95_MS) if is_sync else (CUSTOMIZE_P50_MS, float("inf"))
+        if own.p50 > p50 or own.p95 > p95:
+            missed.append(f"{question.path}: p50 {own.p50:.2f} ms, p95 {own.p95:.2f} ms")
+    return missed
+
+
+def _resync(ours: Server, bare: Server) -> list[str]:
+    """Every hook once for each of many services, as after a change of a runtime that all use."""
+    cpu = {}
+    services = [_questions(f"ns-{number}") for number in range(RESYNC_SERVICES)]
+    for name, server in (("ours", ours), ("bare", bare)):
+        before = server.cpu_seconds()
+        for questions_of_one in services:
+            for question in questions_of_one:
+                server.ask(question)
+        cpu[name] = server.cpu_seconds() - before
+    resident = ours.resident_mib() / bare.resident_mib()
+    print(
+        f"{RESYNC_SERVICES} services resynced: {cpu['ours']:.1f} s of CPU,"
+        f" bare {cpu['bare']:.1f} s\n"
+        f"resident afterwards: {ours.resident_mib():.0f} MiB, bare {bare.resident_mib():.0f} MiB,"
+        f" ratio {resident:.2f}"
+    )
+    missed = []
+    if cpu["ours"] > RESYNC_CPU_SECONDS:
+        missed.append(f"{RESYNC_SERVICES} services took {cpu['ours']:.1f} s of CPU")
+    if resident > RESIDENT_RATIO:
+        missed.append(f"{resident:.2f} times the memory of Flask, gunicorn and pydantic alone")
+    return missed
+
+
+def _same_bytes() -> list[str]:
+    """Whether processes with other hash seeds answer with the same bytes."""
+    command = [sys.executable, "-m", "bench.sync", "--digest"]
+    digests = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True
+        ).stdout
+        for seed in HASH_SEEDS
+    }
+    print(f"answers of {len(HASH_SEEDS)} processes with other hash seeds: {len(digests)} kind(s)")
+    return [] if len(digests) == 1 else ["the answers depend on the hash seed"]
+
+
+def _digest() -> str:
+    told = hashlib.sha256()
+    for question in _questions("ns"):
+        answer = questions.answer(
+            question.path, json.loads(question.body), settings=SETTINGS, now=NOON
+        )
+        told.update(answer.model_dump_json().encode())
+    return told.hexdigest()
+
+
+def _questions(namespace: str) -> list[Question]:
+    """What is asked about the service of that namespace, whose namesakes differ in nothing else."""
+    return [
+        Question(path=path, body=re.sub(r"\bns\b", namespace, body).encode())
+        for path, body in _bodies().items()
+    ]
+
+
+@functools.cache
+def _bodies() -> dict[str, str]:
+    world = _everything()
+    asked = {
+        questions.COMPOSITE_SYNC: world.composite_request(),
+        questions.COMPOSITE_CUSTOMIZE: {"parent": world.parent, "controller": {}},
+        questions.DECORATOR_SYNC: world.decorator_request(),
+        questions.DECORATOR_CUSTOMIZE: {"parent": world.parent, "controller": {}},
+    }
+    return {path: json.dumps(_as_sent(body)) for path, body in asked.items()}
+
+
+def _everything() -> World:
+    """A service that uses all there is, handed over to KEDA, with its Pods."""
+    world = scenes.full()
+    world.runtimes += [
+        merged(
+            world.runtimes[0],
+            {"metadata": {"name": f"vllm-{number}"}, "spec": {"priority": -number}},
+        )
+        for number in range(1, RUNTIMES)
+    ]
+    world.parent = merged(
+        world.parent,
+        {
+            "metadata": {"annotations": {"serving.noctaya.io/gateway-replicas": "2"}},
+            "spec": {
+                "model": {"source": {"uri": "hf://org/name@v1"}},
+                "cache": {"prewarm": True},
+                "endpoint": {"authentication": {"secretRef": {"name": "key", "key": "key"}}},
+                "scaling": {
+                    "externalScaler": {
+                        "tls": {"serverSecretName": "tls", "authenticationRef": {"name": "keda"}}
+                    }
+                },
+            },
+        },
+    )
+    world.settle()
+    world.gateway_becomes(available=True)
+    world.settle()
+    world.job_ends(complete=True)
+    world.settle()
+    world.keda_says("True", "ScaledObjectReady", "ScaledObject is defined correctly")
+    world.scale(PODS, ready=PODS)
+    for number in range(PODS):
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": stamp(world.now)}
+        container = {"name": "engine", "ready": True, "restartCount": 0, "state": {"running": {}}}
+        world.add_pod(
+            f"m-backend-{number}",
+            phase="Running",
+            conditions=[ready],
+            containerStatuses=[container],
+        )
+    world.settle()
+    return world
+
+
+def _as_sent(value: Any) -> Any:
+    """With managedFields on every object, as API servers send them; about a third of each body."""
+    if isinstance(value, list):
+        return [_as_sent(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "kind" in value and "metadata" in value:
+        entry = {
+            "apiVersion": value.get("apiVersion", ""),
+            "fieldsType": "FieldsV1",
+            "fieldsV1": _fields(
+                {**value, "metadata": {**value["metadata"], "managedFields": None}}
+            ),
+            "manager": "controller",
+            "operation": "Update",
+            "time": stamp(NOON),
+        }
+        return {**value, "metadata": {**value["metadata"], "managedFields": [entry]}}
+    return {key: _as_sent(item) for key, item in value.items()}
+
+
+def _fields(value: Any) -> Obj:
+    """The field set of a value in the API server's notation; a list counts as one field."""
+    if not isinstance(value, dict):
+        return {}
+    return {f"f:{key}": _fields(item) for key, item in value.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
