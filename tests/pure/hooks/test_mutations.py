@@ -219,8 +219,7 @@ def check_number(body: Obj, told: list[Obj], path: Path) -> None:
 def actions(body: Obj, answer: Obj) -> list[plan.Action]:
     """What Metacontroller would write."""
     observed = [obj for members in body["children"].values() for obj in members.values()]
-    uid = body["parent"]["metadata"]["uid"]
-    wanted = [plan.labelled(child, {"controller-uid": uid}) for child in answer["children"]]
+    wanted = [plan.selected(child, body["parent"]) for child in answer["children"]]
     return plan.children(body["parent"], observed, wanted, COMPOSITE_KINDS)
 
 
