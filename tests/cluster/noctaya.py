@@ -14,6 +14,8 @@ from tests.cluster import cluster as running
 
 NAMESPACE = "noctaya-system"
 AUTOSCALING = "llmservice-autoscaling"
+# Where services with `cache.strategy: HostPath` keep weights on the node.
+HOST_PATH_ROOT = str(layout.STATE / "host-path")
 METACONTROLLER = audit.service_account("metacontroller", "metacontroller")
 
 _HERE = pathlib.Path(__file__).parent
@@ -41,9 +43,21 @@ def install(cluster: running.Cluster) -> None:
     )
     installed = cluster.get("deployment", "noctaya-hooks", NAMESPACE) is not None
     cluster.apply(layout.REPOSITORY / "manifests")
+    set_hooks(cluster, NOCTAYA_HOST_PATH_ROOT=HOST_PATH_ROOT)
     if installed:
         # A rig that was kept: the image has the same name as before and may be another.
         cluster.kubectl("rollout", "restart", "deployment/noctaya-hooks", f"-n={NAMESPACE}")
+    wait_for_hooks(cluster)
+
+
+def set_hooks(cluster: running.Cluster, **settings: str | None) -> None:
+    """Give the hooks these settings, or take those away that are None; they start afresh."""
+    changes = [f"{name}-" if text is None else f"{name}={text}" for name, text in settings.items()]
+    cluster.kubectl("set", "env", "deployment/noctaya-hooks", f"-n={NAMESPACE}", *changes)
+
+
+def wait_for_hooks(cluster: running.Cluster) -> None:
+    """Wait until the hooks that were asked for last answer, and no others."""
     cluster.kubectl(
         "rollout", "status", "deployment/noctaya-hooks", f"-n={NAMESPACE}", "--timeout=120s"
     )

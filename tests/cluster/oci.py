@@ -21,16 +21,18 @@ def write(
     links: Mapping[str, str],
     folders: Sequence[str],
     entrypoint: Sequence[str],
+    user: str = "",
 ) -> None:
     """Write one image, without a name: whoever imports it gives one.
 
-    Every file is executable, every folder is open like /tmp.
+    Every file is executable, every folder is open like /tmp. It runs as root where no ``user`` is
+    named.
     """
     layer = _layer(files, links, folders)
     config = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Entrypoint": list(entrypoint), "Env": ["PATH=/bin:/usr/bin"]},
+        "config": {"Entrypoint": list(entrypoint), "Env": ["PATH=/bin:/usr/bin"], "User": user},
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
     }
     config_bytes = json.dumps(config).encode()

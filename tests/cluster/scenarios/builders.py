@@ -74,7 +74,9 @@ def staged_runtime(name: str, *, device: str, weights: str, env: list[Object]) -
     return made
 
 
-def volume(name: str, storage_class: str, path: str, node: str) -> Object:
+def volume(
+    name: str, storage_class: str, path: str, node: str, access_mode: str = "ReadWriteOnce"
+) -> Object:
     """A volume of one node, in a folder that exists there, for one claim of its class."""
     term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     return {
@@ -83,7 +85,7 @@ def volume(name: str, storage_class: str, path: str, node: str) -> Object:
         "metadata": {"name": name},
         "spec": {
             "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
+            "accessModes": [access_mode],
             "storageClassName": storage_class,
             "persistentVolumeReclaimPolicy": "Retain",
             "local": {"path": path},
@@ -92,6 +94,11 @@ def volume(name: str, storage_class: str, path: str, node: str) -> Object:
             },
         },
     }
+
+
+def environment(texts: dict[str, str]) -> list[Object]:
+    """Literal variables of a container."""
+    return [{"name": name, "value": text} for name, text in texts.items()]
 
 
 def secret(namespace: str, name: str, texts: dict[str, str]) -> Object:

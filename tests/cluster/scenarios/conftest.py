@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.cluster import cluster as running
-from tests.cluster import noctaya
+from tests.cluster import layout, noctaya
 from tests.cluster.scenarios import builders
 from tests.cluster.scenarios.endpoint import Endpoint
+from tests.process.fetcher import localhub
 
 Start = Callable[..., Endpoint]
 
@@ -31,6 +32,18 @@ def installed(cluster: running.Cluster, testrun_uid: str) -> running.Cluster:
                 builders.runtime("echo-steady", tokens_per_second=10, drains=True, metrics=True),
             )
     return cluster
+
+
+@pytest.fixture(scope="session")
+def open_hub(installed: running.Cluster) -> Iterator[localhub.LocalHub]:
+    """A fake of both hubs, beside the node, whose two models anybody may have."""
+    with installed.inside():
+        made = localhub.LocalHub(layout.NODE_ADDRESS)
+    for name in ("small", "large"):
+        files = {"config.json": b"{}", "weights.bin": os.urandom(2**20)}
+        made.repos[f"noctaya/{name}"] = localhub.Repo(files=files)
+    with made:
+        yield made
 
 
 @pytest.fixture(scope="session")
