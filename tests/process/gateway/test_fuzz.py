@@ -16,7 +16,7 @@ from tests.process.gateway import rig, stubs, wire
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 CHAT = "/v1/chat/completions"
-LIMITS = ("--first-byte-timeout-seconds", "0.5", "--idle-timeout-seconds", "0.5")
+LIMITS = ("--first-byte-timeout-seconds", "0.2", "--idle-timeout-seconds", "0.2")
 BOUNDED = settings(
     max_examples=200,
     deadline=None,
@@ -123,15 +123,24 @@ async def test_whatever_a_client_sends_it_gets_http_back_and_nobody_else_is_hurt
 
 
 @BOUNDED
-@given(data=st.one_of(damaged(ANSWER), damaged(STREAM)))
+@given(
+    data=st.one_of(damaged(ANSWER), damaged(STREAM)),
+    cut=st.integers(0, 200),
+    closes=st.sampled_from([True, True, True, False]),
+)
 async def test_whatever_an_engine_sends_the_client_gets_it_or_an_error_and_no_other_does(
-    gateway: rig.Gateway, engine: stubs.Engine, data: bytes
+    gateway: rig.Gateway, engine: stubs.Engine, data: bytes, cut: int, closes: bool
 ) -> None:
+    """In two pieces; an engine that does not close may be asked again on the same connection."""
+
     async def misbehave(to: stubs.Wire, received: stubs.Received) -> None:
         if b"marker" in received.body:
             await _mirror(to, received)
-        else:
-            await to.write(data)
+            return
+        await to.write(data[:cut])
+        await asyncio.sleep(0)
+        await to.write(data[cut:])
+        if closes:
             await asyncio.sleep(0.01)
             to.close()
 

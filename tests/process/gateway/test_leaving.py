@@ -65,10 +65,12 @@ async def test_a_slow_reader_holds_the_engine_back_and_costs_no_memory(
         await client.head()
         await asyncio.sleep(0.4)
         held = sent
+        resident = gateway.resident_kib()
         await asyncio.sleep(0.15)
         assert sent == held < 24_000_000, "kernel buffers, and not much more"
         body, complete = await client.rest()
         assert complete and len(body) == 700 * 60_008
+        assert gateway.resident_kib() - resident < 2048
         client.writer.close()
     await gateway.settled()
 
