@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 
 from gateway import asks
@@ -48,3 +50,16 @@ def test_no_names_means_any_name() -> None:
     asks.check_model(Ask(model=None, stream=False), frozenset({"m"}))
     with pytest.raises(Refusal, match="served: m"):
         asks.check_model(Ask(model="x", stream=False), frozenset({"m"}))
+
+
+def test_a_body_is_looked_at_without_being_built() -> None:
+    """As Python objects this one would take more than fifty times its size."""
+    body = b'{"model":"m","stream":true,"x":[' + b"[]," * 2**20 + b"[]]}"
+    tracemalloc.start()
+    try:
+        ask = read(body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert ask == asks.Ask(model="m", stream=True)
+    assert peak < len(body)
