@@ -161,11 +161,11 @@ class Exposition(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._signals.metrics()
         for name, value in self._gauges().items():
-            yield GaugeMetricFamily(f"noctaya_{name}", _GAUGES[name], value=value)
+            yield GaugeMetricFamily(f"noctaya_{name}", GAUGES[name], value=value)
 
 
 # The names of the gauges are those of ``/noctaya/queue``, in Prometheus' spelling.
-_GAUGES = {
+GAUGES = {
     "demand": "Requests waiting and in flight: what KEDA is told.",
     "waiting": "Requests that wait for a replica.",
     "in_flight": "Requests at a replica.",
