@@ -9,7 +9,7 @@ from hooks.autoscaling import render
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names, weights
-from hooks.llmservice.arrange import is_marked
+from hooks.llmservice.arrange import is_going, is_marked
 from hooks.llmservice.memory import restore
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import Unresolved
@@ -75,7 +75,7 @@ def decide(request: wire.DecoratorRequest) -> tuple[Step, wire.DecoratorResponse
         kept = [render.with_pause(obj, paused=seen.must_pause) for obj in kept]
         return Step.KEPT, _answer(kept, _words(seen.attached))
     if seen.holder:
-        return Step.WITHHELD, _answer([], _withheld(seen.holder))
+        return Step.WITHHELD, _answer([], _withheld(seen.holder, request.parent))
     if isinstance(spec, Unresolved):
         return Step.UNRESOLVED, _answer([], None)
     if not seen.available_since:
@@ -188,15 +188,19 @@ def _words(scaled_object: Object) -> Words:
     )
 
 
-def _withheld(holder: Object) -> Words:
-    name = objects.text(holder, "metadata", "name")
-    return Words(
-        ready="False",
-        reason="ChildNameTaken",
-        message=f"ScaledObject {name} is not ours and is left alone; delete or rename it, or give"
-        " the service another name",
-        withheld=True,
+def _withheld(holder: Object, parent: Object) -> Words:
+    name, namespace = (objects.text(holder, "metadata", field) for field in ("name", "namespace"))
+    message = (
+        f"ScaledObject {name} is not ours and is left alone; delete or rename it, or give the"
+        " service another name"
     )
+    if is_going(holder, parent):
+        message = (
+            f"waits for ScaledObject {name} of an earlier service of this name to go; where KEDA"
+            f" went first: kubectl patch scaledobject {name} -n {namespace} --type=merge -p"
+            """ '{"metadata": {"finalizers": null}}'"""
+        )
+    return Words(ready="False", reason="ChildNameTaken", message=message, withheld=True)
 
 
 def _answer(attachments: list[Object], words: Words | None) -> wire.DecoratorResponse:

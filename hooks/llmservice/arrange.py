@@ -264,13 +264,14 @@ def _withhold(
                 Taken(
                     kind=objects.text(child, "kind"),
                     name=objects.text(child, "metadata", "name"),
-                    going=_is_going(holder, request.parent),
+                    going=is_going(holder, request.parent),
                 )
             )
     return ours, taken
 
 
-def _is_going(holder: Object, parent: Object) -> bool:
+def is_going(holder: Object, parent: Object) -> bool:
+    """Whether a name's holder is being deleted, or was of an earlier namesake of ``parent``."""
     owner = objects.controller_of(holder)
     is_namesakes = objects.text(owner, "kind") == "LLMService" and objects.text(
         owner, "name"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hooks.llmservice import names
+from tests.pure.hooks import scenes
 from tests.pure.hooks.world import Obj, World, example, service, serving
 
 
@@ -255,3 +256,21 @@ def test_the_scaled_object_says_what_the_service_says() -> None:
         ],
     }
     assert world.scaled_object()["metadata"]["labels"]["scaledobject.keda.sh/name"] == "m"
+
+
+@pytest.mark.parametrize("controller", ["ours", "theirs"])
+def test_a_scaled_object_of_an_earlier_namesake_is_waited_for_with_its_repair(
+    controller: str,
+) -> None:
+    world = scenes.scaled_object_taken()
+    holder = world.foreign[0]["metadata"]
+    if controller == "ours":
+        owner = {"kind": "LLMService", "name": "m", "uid": "earlier", "controller": True}
+        holder["ownerReferences"] = [owner]
+    else:
+        holder["deletionTimestamp"] = "2026-06-01T12:00:00Z"
+    world.settle()
+    told = world.condition("AutoscalingReady")
+    assert told["reason"] == "ChildNameTaken"
+    assert "kubectl patch scaledobject m -n ns" in told["message"]
+    assert "not ours" not in told["message"]
