@@ -211,6 +211,12 @@ class Cluster:
 
     # The node
 
+    def crash(self, pod: Object) -> None:
+        """Kill the processes of a Pod's containers, which are started again in their place."""
+        for container in pod["status"]["containerStatuses"]:
+            name = container["containerID"].partition("://")[2]
+            node.ctr(self.instance, "tasks", "kill", "--signal=SIGKILL", name)
+
     def accelerators(self, resource: str, count: int) -> None:
         """Give the node ``count`` devices of an extended resource, and wait until it has them."""
         node.accelerators(self.instance, resource, count)

@@ -63,6 +63,13 @@ class Answer:
         return [line.removeprefix("data: ") for _, line in self.lines if line.startswith("data: ")]
 
 
+def is_ready(pod: Object) -> bool:
+    """Whether a Pod is ready and is to stay."""
+    conditions = pod["status"].get("conditions", [])
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    return ready and "deletionTimestamp" not in pod["metadata"]
+
+
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
     """A service in the rig. Everything may be used from any thread."""
@@ -72,6 +79,16 @@ class Endpoint:
     name: str
     model: str = "noctaya/echo"
     key: str | None = None  # What clients send, where they send one.
+    via: str | None = None  # The address of one gateway, for clients that pass the Service by.
+
+    @property
+    def url(self) -> str:
+        """Where clients go, by names that only `Cluster.session` knows."""
+        return f"http://{self.via or f'{self.name}.{self.namespace}'}"
+
+    def at(self, pod: Object) -> "Endpoint":
+        """The same, for clients of one gateway."""
+        return dataclasses.replace(self, via=f"{pod['status']['podIP']}:8080")
 
     # As a client
 
@@ -87,7 +104,7 @@ class Endpoint:
         with (
             self.cluster.session() as http,
             http.post(
-                f"http://{self.name}.{self.namespace}/v1/chat/completions",
+                f"{self.url}/v1/chat/completions",
                 json=body,
                 headers={"Authorization": f"Bearer {self.key}"} if self.key else {},
                 stream=True,
@@ -125,8 +142,12 @@ class Endpoint:
     def queue(self) -> Object:
         """The gateway's own account of itself."""
         with self.cluster.session() as http:
-            url = f"http://{self.name}.{self.namespace}/noctaya/queue"
-            return dict(http.get(url, timeout=5).json())
+            return dict(http.get(f"{self.url}/noctaya/queue", timeout=5).json())
+
+    def scaler(self) -> Object:
+        """What KEDA's counterpart says: of several gateways their scaler, else the gateway."""
+        several = [pod for pod in self.pods("scaler") if is_ready(pod)]
+        return (self.at(several[-1]) if several else self).queue()
 
     def running(self, pod: Object) -> int:
         """How many requests an engine works on, as it says itself."""
@@ -189,7 +210,7 @@ class Endpoint:
         """Wait until KEDA listens to the scaler too, so that a request wakes without a poll."""
         self.wait_asleep()
         armed = f"KEDA is connected to {self.name}"
-        self.cluster.wait(armed, lambda: self.queue()["scalerConnected"], PATIENCE_SECONDS)
+        self.cluster.wait(armed, lambda: self.scaler()["scalerConnected"], PATIENCE_SECONDS)
 
     def wait_ready(self, replicas: int = 1) -> None:
         """Wait until so many replicas are ready and the endpoint can be reached."""

@@ -92,7 +92,7 @@ def _told(locked: Endpoint) -> Iterator[str]:
         name = f"deploy/{locked.name}-{component}"
         yield locked.cluster.kubectl("logs", name, f"-n={locked.namespace}", "--all-containers")
     with locked.cluster.session() as http:
-        yield http.get(f"http://{locked.name}.{locked.namespace}/metrics", timeout=5).text
+        yield http.get(f"{locked.url}/metrics", timeout=5).text
 
 
 def _with_key(locked: Endpoint, key: str | None) -> Endpoint:

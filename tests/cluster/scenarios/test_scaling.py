@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.cluster.scenarios.conftest import Start
-from tests.cluster.scenarios.endpoint import PATIENCE_SECONDS, Endpoint, Object
+from tests.cluster.scenarios.endpoint import PATIENCE_SECONDS, Endpoint, Object, is_ready
 
 CLIENTS = 12
 REPLICAS = 3
@@ -38,7 +38,7 @@ def test_load_adds_replicas_that_have_their_share_seconds_after_they_are_ready(
         def every_replica_has_its_share() -> bool:
             for pod in busy.pods():
                 name = pod["metadata"]["name"]
-                if name in late or not _ready(pod):
+                if name in late or not is_ready(pod):
                     continue
                 since = ready.setdefault(name, time.monotonic())
                 if busy.running(pod) >= SHARE:
@@ -79,11 +79,6 @@ def test_replicas_that_go_cut_none_of_their_streams(busy: Endpoint) -> None:
     assert 0 not in busy.replica_numbers(since)
     # The drain ends with the work, long before its limit.
     busy.cluster.wait("the drained replicas are gone", lambda: not _going(busy, 1), 45)
-
-
-def _ready(pod: Object) -> bool:
-    conditions = pod["status"].get("conditions", [])
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def _going(service: Endpoint, count: int) -> list[Object]:

@@ -1,0 +1,183 @@
+"""KEDA and the scaler that know each other by certificates: right, wrong, and renewed."""
+
+import pathlib
+import socket
+import ssl
+
+import pytest
+
+from tests.cluster import certificates
+from tests.cluster.scenarios import builders
+from tests.cluster.scenarios.builders import Object
+from tests.cluster.scenarios.conftest import Start
+from tests.cluster.scenarios.endpoint import Endpoint
+
+SERVER_SECRET, CLIENT_SECRET, REFERENCE = "scaler-server", "scaler-client", "scaler"
+OVERLAY: Object = {
+    "spec": {
+        "scaling": {
+            "externalScaler": {
+                "tls": {
+                    "serverSecretName": SERVER_SECRET,
+                    "authenticationRef": {"name": REFERENCE},
+                }
+            }
+        }
+    }
+}
+
+
+class Party:
+    """An authority of its own, and what it issues for one service."""
+
+    def __init__(self, folder: pathlib.Path, service: Endpoint) -> None:
+        self.authority = certificates.Authority(folder)
+        self.authority.create()
+        self.host = f"{service.name}-scaler.{service.namespace}.svc"
+        self.issue()
+
+    def issue(self) -> None:
+        """A pair of certificates, in place of an earlier one."""
+        self.authority.issue("server", "/CN=scaler", f"DNS:{self.host}")
+        self.authority.issue("client", "/CN=keda")
+
+    def file(self, name: str) -> pathlib.Path:
+        return self.authority.folder / name
+
+    def texts(self, owner: str) -> dict[str, str]:
+        """A Secret's content for the server or the client."""
+        files = {"ca.crt": "ca.crt", "tls.crt": f"{owner}.crt", "tls.key": f"{owner}.key"}
+        return {key: self.file(name).read_text() for key, name in files.items()}
+
+
+@pytest.fixture(scope="module")
+def trusted(start: Start) -> Endpoint:
+    return start("trusted", overlay=OVERLAY)
+
+
+@pytest.fixture(scope="module")
+def distrusted(start: Start) -> Endpoint:
+    return start("distrusted", overlay=OVERLAY)
+
+
+@pytest.fixture(scope="module")
+def right(trusted: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Party:
+    party = Party(tmp_path_factory.mktemp("right") / "pki", trusted)
+    _write(trusted, server=party, client=party)
+    return party
+
+
+@pytest.fixture(scope="module")
+def wrong(distrusted: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Party, Party]:
+    """The scaler's own, and a stranger who issued what KEDA shows."""
+    own = Party(tmp_path_factory.mktemp("own") / "pki", distrusted)
+    stranger = Party(tmp_path_factory.mktemp("stranger") / "pki", distrusted)
+    _write(distrusted, server=own, client=own)
+    shown = {**stranger.texts("client"), "ca.crt": own.texts("client")["ca.crt"]}
+    distrusted.cluster.apply(builders.secret(distrusted.namespace, CLIENT_SECRET, shown))
+    return own, stranger
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _all_at_once(right: Party, wrong: tuple[Party, Party]) -> None:
+    """Their starts overlap."""
+
+
+def test_keda_with_the_right_certificate_wakes_the_model(trusted: Endpoint, right: Party) -> None:
+    trusted.wait_armed()
+    trigger = trusted.scaled_object()["spec"]["triggers"][0]
+    assert trigger["authenticationRef"]["name"] == REFERENCE
+    assert trusted.ask("In confidence").finished
+    assert trusted.replica_numbers() == [0, 1]
+
+
+def test_nobody_else_is_answered(trusted: Endpoint, right: Party) -> None:
+    assert _serial(trusted, right, right) > 0
+    with pytest.raises(OSError, match=r"(?i)certificate|alert|closed|reset"):
+        _serial(trusted, right, None)
+
+
+def test_a_renewed_certificate_is_served_without_a_restart(trusted: Endpoint, right: Party) -> None:
+    (before,) = trusted.pods("gateway")
+    old = _serial(trusted, right, right)
+    right.issue()
+    _write(trusted, server=right, client=right)
+    trusted.cluster.wait(
+        "the new certificate is served", lambda: _serial(trusted, right, right) != old, 60
+    )
+    (after,) = trusted.pods("gateway")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["status"]["containerStatuses"][0]["restartCount"] == 0
+    trusted.wait_armed()
+    assert trusted.ask("As before").finished
+
+
+def test_keda_with_a_strangers_certificate_is_refused_in_words_until_it_has_another(
+    distrusted: Endpoint, wrong: tuple[Party, Party]
+) -> None:
+    own, stranger = wrong
+
+    def told() -> bool:
+        seen = distrusted.condition("AutoscalingReady")
+        assert seen["status"] == "False", seen
+        # KEDA's own words, which know nothing of certificates.
+        assert "no metric specs returned from scalers" in seen["message"], seen
+        return True
+
+    distrusted.cluster.wait("the status says that KEDA is refused", told)
+    with pytest.raises(OSError, match=r"(?i)certificate|alert|closed|reset"):
+        _serial(distrusted, own, stranger)
+    answer = distrusted.ask("Any time soon?")
+    assert answer.events[-1]["error"]["code"] == "not_activatable"
+    assert distrusted.replica_numbers() == [0]
+    _write(distrusted, server=own, client=own)
+    # KEDA keeps what it read for as long as the ScaledObject's spec is the same, and that follows
+    # the scaler's outages.
+    (gateway,) = distrusted.pods("gateway")
+    distrusted.cluster.kubectl(
+        "delete", "pod", gateway["metadata"]["name"], f"-n={distrusted.namespace}", "--wait=false"
+    )
+    distrusted.wait_condition("AutoscalingReady", "True", "ScaledObjectReady")
+    distrusted.wait_armed()
+    assert distrusted.ask("And now?").finished
+
+
+def _write(service: Endpoint, *, server: Party, client: Party) -> None:
+    """Both Secrets, and the object by which KEDA finds its own."""
+    parameters = {"caCert": "ca.crt", "tlsClientCert": "tls.crt", "tlsClientKey": "tls.key"}
+    reference = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "TriggerAuthentication",
+        "metadata": {"namespace": service.namespace, "name": REFERENCE},
+        "spec": {
+            "secretTargetRef": [
+                {"parameter": parameter, "name": CLIENT_SECRET, "key": key}
+                for parameter, key in parameters.items()
+            ]
+        },
+    }
+    service.cluster.apply(
+        builders.secret(service.namespace, SERVER_SECRET, server.texts("server")),
+        builders.secret(service.namespace, CLIENT_SECRET, client.texts("client")),
+        reference,
+    )
+
+
+def _serial(service: Endpoint, server: Party, client: Party | None) -> int:
+    """The serial number of what the scaler shows to a client; an OSError for one it refuses."""
+    context = ssl.create_default_context(cafile=server.file("ca.crt"))
+    context.set_alpn_protocols(["h2"])
+    if client is not None:
+        context.load_cert_chain(client.file("client.crt"), client.file("client.key"))
+    address = (service.cluster.address(server.host), 9090)
+    with (
+        service.cluster.inside(),
+        socket.create_connection(address, timeout=5) as plain,
+        context.wrap_socket(plain, server_hostname=server.host) as secured,
+    ):
+        # A client is refused only after its own handshake is done.
+        if not secured.recv(1):
+            raise ConnectionResetError("the scaler closed the connection")
+        shown = secured.getpeercert()
+        assert shown is not None
+        return int(str(shown["serialNumber"]), 16)
