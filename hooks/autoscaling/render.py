@@ -12,6 +12,9 @@ SCALED_OBJECTS = "ScaledObject.keda.sh/v1alpha1"
 # In the trigger's metadata, where KEDA hands it on to the scaler, which does not look at it.
 AVAILABLE_SINCE = "availableSince"
 
+# Of a trigger: KEDA's object that holds its certificate.
+_AUTHENTICATION = "authenticationRef"
+
 # A request that the push stream loses waits this long for KEDA's next look.
 _POLLING_SECONDS = 10
 
@@ -75,7 +78,22 @@ def _authentication(scaling: Scaling) -> Object:
     if tls is None:
         return {}
     reference = tls.authentication_ref
-    return {"authenticationRef": {"kind": reference.kind, "name": reference.name}}
+    return {_AUTHENTICATION: {"kind": reference.kind, "name": reference.name}}
+
+
+def with_authentication_of(scaled_object: Object, other: Object) -> Object:
+    """``scaled_object``, but KEDA shows the certificate that it shows for ``other``, or none."""
+    shown = {
+        key: reference
+        for trigger in objects.items(other, "spec", "triggers")
+        for key, reference in trigger.items()
+        if key == _AUTHENTICATION
+    }
+    triggers = [
+        {key: value for key, value in trigger.items() if key != _AUTHENTICATION} | shown
+        for trigger in objects.items(scaled_object, "spec", "triggers")
+    ]
+    return {**scaled_object, "spec": {**scaled_object["spec"], "triggers": triggers}}
 
 
 # Of KEDA's: nothing starts the first replica, and everything else goes on.

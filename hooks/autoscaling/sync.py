@@ -8,7 +8,7 @@ from hooks.api.llmservice import LLMServiceSpec
 from hooks.autoscaling import render
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import names, weights
+from hooks.llmservice import formation, names, weights
 from hooks.llmservice.arrange import is_going, is_marked
 from hooks.llmservice.memory import restore
 from hooks.llmservice.names import ServiceName
@@ -131,14 +131,16 @@ def _see(request: wire.DecoratorRequest) -> _Seen:
     scaled_object = f"{namespace}/{names.scaled_object(service)}"
     uid = objects.text(request.parent, "metadata", "uid")
     holder = request.related.get(render.SCALED_OBJECTS, {}).get(scaled_object, {})
-    of_several = _ours(deployments.get(f"{namespace}/{names.scaler(service)}", {}), uid)
+    gateway, of_several = (
+        _ours(deployments.get(f"{namespace}/{name}", {}), uid)
+        for name in (names.gateway(service), names.scaler(service))
+    )
     return _Seen(
         attached=request.attachments.get(render.SCALED_OBJECTS, {}).get(scaled_object, {}),
         # Ours, but not in the attachments yet, is no stranger.
         holder={} if _controller(holder) == uid else holder,
         backend=_ours(deployments.get(f"{namespace}/{names.backend(service)}", {}), uid),
-        scaler=of_several
-        or _ours(deployments.get(f"{namespace}/{names.gateway(service)}", {}), uid),
+        scaler=of_several if formation.leaves_keda_alone(gateway) else gateway,
         job=_ours(jobs.get(f"{namespace}/{names.prewarm(service)}", {}), uid),
         claim=_ours(claims.get(f"{namespace}/{names.cache(service)}", {}), uid),
     )
@@ -154,7 +156,11 @@ def _kept(
         # An outage that ended is KEDA's to know, whatever became of the spec meanwhile.
         kept = restore(request.attachments)
         return [render.with_available_since(obj, seen.available_since) for obj in kept]
-    return [_rendered(request.parent, seen, spec)]
+    wanted = _rendered(request.parent, seen, spec)
+    if not formation.is_rolled_out(seen.scaler):
+        # Whoever answers KEDA so far has the certificate, or none, that it was started with.
+        wanted = render.with_authentication_of(wanted, seen.attached)
+    return [wanted]
 
 
 def _rendered(parent: Object, seen: _Seen, spec: LLMServiceSpec) -> Object:

@@ -35,8 +35,10 @@ def plan_gateway(
     """What the gateways are told and given. Raises AnnotationError."""
     resources, held_bytes = _resources(spec.endpoint.resources, spec.endpoint.max_queue)
     tls = None if spec.scaling.external_scaler is None else spec.scaling.external_scaler.tls
+    replicas = _replicas(parent, settings)
     return plan.Gateway(
-        replicas=_replicas(parent, settings),
+        replicas=replicas,
+        formation=_formation(replicas),
         resources=resources,
         held_bytes=held_bytes,
         readiness=_direct_readiness(engine),
@@ -59,6 +61,16 @@ def _replicas(parent: Object, settings: Settings) -> int:
         return int(value)
     raise AnnotationError(
         f"annotation {names.GATEWAY_REPLICAS} is {value!r}; expected a number from 1 to 999"
+    )
+
+
+def _formation(replicas: int) -> plan.Formation:
+    several = replicas > 1
+    return plan.Formation(
+        gateways=replicas,
+        members=several,
+        aggregate=several,
+        asked="scaler" if several else "gateway",
     )
 
 

@@ -119,10 +119,21 @@ class NoApiKey:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Formation:
+    """Who answers clients and who answers KEDA; see `hooks.llmservice.formation`."""
+
+    gateways: int
+    members: bool  # Gateways leave KEDA to the aggregate scaler.
+    aggregate: bool  # There is an aggregate scaler.
+    asked: Literal["gateway", "scaler"]  # The component that KEDA's Service leads to.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Gateway:
     """What the gateways are told about their backend and their clients."""
 
     replicas: int
+    formation: Formation  # Of that many, unless they are on the way to it.
     resources: Object
     held_bytes: int  # Bodies of waiting requests, all together, that a gateway keeps in memory.
     readiness: Object  # What may be asked of a starting replica; empty: nothing.

@@ -5,7 +5,7 @@ import datetime
 
 from hooks import wire
 from hooks.k8s import objects
-from hooks.llmservice import arrange, carry, judge, names, related
+from hooks.llmservice import arrange, carry, formation, judge, names, related
 from hooks.llmservice.observe import observe
 from hooks.llmservice.plan import Plan, Unresolved
 from hooks.llmservice.resolve import resolve
@@ -42,6 +42,7 @@ def decide(
     outcome = resolve(request, settings)
     if isinstance(outcome, Plan):
         outcome = carry.fetcher_image(outcome, request)
+        outcome = formation.step(outcome, request)
         outcome = arrange.check_made_once(outcome, request)
     handed_over = words is not None and not words.withheld
     arrangement = arrange.arrange(outcome, request, handed_over=handed_over)

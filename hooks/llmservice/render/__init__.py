@@ -20,8 +20,10 @@ def children(plan: Plan) -> list[Object]:
         access.service_account(plan),
         access.role_binding(plan),
     ]
+    if plan.gateway.formation.aggregate:
+        rendered.append(scaler.deployment(plan))
     if plan.gateway.several:
-        rendered += [scaler.deployment(plan), gateway.disruption_budget(plan)]
+        rendered.append(gateway.disruption_budget(plan))
     if isinstance(plan.cache, CacheClaim):
         rendered.append(storage.claim(plan, plan.cache))
     return rendered

@@ -13,6 +13,9 @@ from hooks.llmservice.render import program
 _LEAST_SHUTDOWN_SECONDS = 60
 _GRACE_BEYOND_SHUTDOWN_SECONDS = 15
 
+# The flag of gateways that leave KEDA to the aggregate scaler.
+MEMBER = "--member"
+
 _API_KEY_FOLDER = "/etc/noctaya/api-key"
 _API_KEY_FILE = "key"
 
@@ -24,7 +27,7 @@ def deployment(plan: Plan) -> Object:
         "kind": "Deployment",
         "metadata": program.metadata(plan, names.gateway(plan.service), "gateway"),
         "spec": {
-            "replicas": plan.gateway.replicas,
+            "replicas": plan.gateway.formation.gateways,
             "selector": {"matchLabels": names.selector(plan.service, "gateway")},
             "strategy": {
                 "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
@@ -88,7 +91,7 @@ def arguments(plan: Plan) -> list[str]:
     made = [f"{flag}={_literal(value)}" for flag, value in flags]
     if gateway.data_heartbeats:
         made.append("--data-heartbeats")
-    return made + (["--member"] if gateway.several else program.tls_flags(plan))
+    return made + ([MEMBER] if gateway.formation.members else program.tls_flags(plan))
 
 
 def _seconds(value: Decimal) -> str:
@@ -104,7 +107,7 @@ def _pod(plan: Plan) -> Object:
     shutdown = max(math.ceil(plan.gateway.drain_timeout), _LEAST_SHUTDOWN_SECONDS)
     api_key = plan.gateway.api_key
     volumes = [_api_key_volume(api_key)] if isinstance(api_key, ApiKey) else []
-    if not plan.gateway.several:
+    if not plan.gateway.formation.members:
         volumes += program.tls_volumes(plan)
     pod = program.pod(
         plan,
@@ -112,7 +115,7 @@ def _pod(plan: Plan) -> Object:
         grace_seconds=shutdown + _GRACE_BEYOND_SHUTDOWN_SECONDS,
         volumes=volumes,
     )
-    return pod | ({"affinity": _apart(plan)} if plan.gateway.several else {})
+    return pod | ({"affinity": _apart(plan)} if plan.gateway.formation.members else {})
 
 
 def _apart(plan: Plan) -> Object:
@@ -143,7 +146,7 @@ def _container(plan: Plan) -> Object:
     mounts: list[Object] = []
     if isinstance(plan.gateway.api_key, ApiKey):
         mounts.append({"mountPath": _API_KEY_FOLDER, "name": "api-key", "readOnly": True})
-    if not plan.gateway.several:
+    if not plan.gateway.formation.members:
         ports["scaler"] = program.SCALER_PORT
         mounts += program.tls_mounts(plan)
     container = program.container(

@@ -19,7 +19,7 @@ def service(plan: Plan) -> Object:
     one number of gateways gives way to another.
     """
     port = {"name": "grpc", "port": program.SCALER_PORT, "targetPort": "scaler"}
-    pods = "scaler" if plan.gateway.several else "gateway"
+    pods = plan.gateway.formation.asked
     return program.service(plan, names.scaler(plan.service), "scaler", pods=pods, port=port)
 
 

@@ -89,31 +89,6 @@ def test_keda_is_asked_once_the_scaler_of_several_gateways_is_there() -> None:
     assert world.condition("AutoscalingReady")["reason"] == "AutoscalerMissing"
 
 
-@pytest.mark.parametrize("numbers", [("1", "2"), ("2", "1")])
-def test_another_number_of_gateways_keeps_keda_and_its_number(numbers: tuple[str, str]) -> None:
-    before, after = numbers
-    world = serving(several(before), replicas=1)
-    kept = world.scaled_object()["metadata"]["uid"]
-    world.parent["metadata"]["annotations"][names.GATEWAY_REPLICAS] = after
-    world.pass_time(60)
-    world.settle()
-    assert world.scaled_object()["metadata"]["uid"] == kept
-    if after == "2":
-        # KEDA is told of a scaler once it can answer.
-        assert world.scaled_object()["spec"]["triggers"][0]["metadata"]["availableSince"] != (
-            "2026-06-01T12:01:00Z"
-        )
-        world.component_becomes("scaler", available=True)
-        world.settle()
-        assert world.scaled_object()["spec"]["triggers"][0]["metadata"]["availableSince"] == (
-            "2026-06-01T12:01:00Z"
-        )
-    assert world.deployment("backend")["spec"]["replicas"] == 1
-    assert world.ready() == ("Ready", "True", "Available")
-    assert ("ns/m-scaler" in world.owned["Deployment.apps/v1"]) == (after == "2")
-    assert bool(world.owned[names.DISRUPTION_BUDGETS]) == (after == "2")
-
-
 @pytest.mark.parametrize("value", ["0", "-1", "two", "", "1.0", "01", "10000", "\u0661"])
 def test_a_number_of_gateways_that_is_none_changes_nothing(value: str) -> None:
     world = serving(several())

@@ -167,6 +167,18 @@ class World:
         self.pods[f"ns/{name}"] = pod
         return pod
 
+    def roll_out(self, component: str) -> None:
+        """The Deployment controller is done: every Pod is of the template, and available."""
+        deployment, count = (
+            self.deployment(component),
+            self.deployment(component)["spec"]["replicas"],
+        )
+        self.component_becomes(component, available=True)
+        deployment["status"] |= {
+            "observedGeneration": deployment["metadata"]["generation"],
+            **dict.fromkeys(("availableReplicas", "replicas", "updatedReplicas"), count),
+        }
+
     # --- What stands in it ------------------------------------------------------------------------
 
     def deployment(self, component: str) -> Obj:
@@ -263,6 +275,8 @@ class World:
             else:
                 obj["metadata"].setdefault("uid", f"uid-of-{key}")
                 obj["metadata"].setdefault("creationTimestamp", stamp(self.now))
+                if world[group].get(key, {}).get("spec") != obj.get("spec"):
+                    obj["metadata"]["generation"] = obj["metadata"].get("generation", 0) + 1
                 world[group][key] = obj
 
 
