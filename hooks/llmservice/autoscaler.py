@@ -1,7 +1,9 @@
 """AutoscalingReady: what KEDA says, or that it says nothing."""
 
+import dataclasses
 import re
 
+from hooks.llmservice.failures import GATEWAY_DEADLINE_SECONDS, Deadlines
 from hooks.llmservice.observe import Seen
 from hooks.llmservice.reasons import Reason
 from hooks.llmservice.verdict import Verdict, false
@@ -11,8 +13,17 @@ _WAITS_FOR_GATEWAY = "the ScaledObject is made once a gateway replica is availab
 _WAITS_FOR_WEIGHTS = "the ScaledObject is made once the weights are staged"
 
 
-def verdict(words: Words | None, seen: Seen) -> Verdict:
+def verdict(words: Words | None, seen: Seen, deadlines: Deadlines) -> Verdict:
     """The condition; ``words`` is None until the autoscaling Decorator has written any."""
+    said = _said(words, seen)
+    if words is None or not deadlines.passed(seen.scaler.stuck_since, GATEWAY_DEADLINE_SECONDS):
+        return said
+    # KEDA may be content with the Pod before it, and does not know why one does not answer.
+    message = f"{said.message}; a Pod that is to answer KEDA does not start: {seen.scaler.trouble}"
+    return dataclasses.replace(said, message=message)
+
+
+def _said(words: Words | None, seen: Seen) -> Verdict:
     if words is None and not seen.gateway.available:
         return false(Reason.GATEWAY_STARTING, _WAITS_FOR_GATEWAY)
     if words is None and not seen.scaler.available:

@@ -42,7 +42,7 @@ def judge(
     """The status of ``parent``; ``words`` is what the autoscaling Decorator wrote, if anything."""
     deadlines = Deadlines(now=now)
     failed = failures.find(seen, objects.mapping(parent, "status", "lastFailure"), deadlines)
-    autoscaling = autoscaler.verdict(words, seen)
+    autoscaling = autoscaler.verdict(words, seen, deadlines)
     row = _row(seen, failed, autoscaling)
     ready = row.ready
     if isinstance(outcome, Unresolved):

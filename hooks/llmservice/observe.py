@@ -25,6 +25,8 @@ class DeploymentSeen:
     # Since when it is not; None where it is, or where nothing tells.
     unavailable_since: datetime.datetime | None
     trouble: str  # Why it has no Pods, or what they say; may be empty.
+    # Since when the first of those Pods waits, or none can be made; None where there is no trouble.
+    stuck_since: datetime.datetime | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,15 +82,28 @@ def _own(wanted: Object, component: str, request: wire.CompositeRequest) -> Depl
     available = (objects.number(deployment, "status", "availableReplicas") or 0) > 0
     since = objects.time(objects.condition(deployment, "Available"), "lastTransitionTime")
     found = _pods(request, component)
+    trouble = (
+        pods.forbidden(deployment)
+        or pods.trouble(found, component)
+        or pods.unmounted(found, component, objects.mapping(wanted, "spec", "template"))
+    )
     return DeploymentSeen(
         available=available,
         unavailable_since=None
         if available
         else since or objects.time(deployment, "metadata", "creationTimestamp"),
-        trouble=pods.forbidden(deployment)
-        or pods.trouble(found, component)
-        or pods.unmounted(found, component, objects.mapping(wanted, "spec", "template")),
+        trouble=trouble,
+        stuck_since=_stuck_since(deployment, found, component) if trouble else None,
     )
+
+
+def _stuck_since(
+    deployment: Object, found: list[Object], component: str
+) -> datetime.datetime | None:
+    refused = objects.time(objects.condition(deployment, "ReplicaFailure"), "lastTransitionTime")
+    read = [pods.read(pod, component) for pod in found]
+    waiting = [pod.since for pod in read if pod.stage is not pods.Stage.READY]
+    return min((since for since in (refused, *waiting) if since is not None), default=None)
 
 
 def _backend(

@@ -134,6 +134,33 @@ def test_a_scaler_that_may_wait_for_its_certificate_names_the_secret() -> None:
     assert "no Secret scaler" in world.condition("AutoscalingReady")["message"]
 
 
+def test_a_certificate_that_is_missing_shows_where_another_gateway_still_serves() -> None:
+    world = serving(World())
+    world.edit(scaling=TLS)
+    world.settle()
+    world.add_pod("m-gateway-1", component="gateway", containerStatuses=[creating("gateway")])
+    world.settle()
+    assert "Secret" not in world.condition("AutoscalingReady")["message"]
+    world.pass_time(120)
+    world.settle()
+    assert "no Secret scaler" in world.condition("AutoscalingReady")["message"]
+    assert world.condition("AutoscalingReady")["status"] == "True"
+    assert world.ready() == ("Ready", "True", "Available")
+
+
+def test_a_scaler_of_several_that_does_not_start_shows_beside_what_keda_says() -> None:
+    world = serving(several(scaling=TLS))
+    world.component_becomes("scaler", available=False)
+    world.add_pod("m-scaler-0", component="scaler", containerStatuses=[creating("scaler")])
+    world.keda_says("False", "TriggerError", "connection refused")
+    world.pass_time(120)
+    world.settle()
+    autoscaling = world.condition("AutoscalingReady")
+    assert (autoscaling["status"], autoscaling["reason"]) == ("False", "TriggerError")
+    assert autoscaling["message"].startswith("connection refused; ")
+    assert "no Secret scaler" in autoscaling["message"]
+
+
 def creating(name: str) -> Obj:
     return scenes.waiting("ContainerCreating") | {"name": name}
 
