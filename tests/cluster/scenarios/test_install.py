@@ -34,11 +34,12 @@ def test_metacontroller_is_never_refused_what_it_asks_for(
     installed: running.Cluster, start: Start
 ) -> None:
     """The other half, that it holds no right that it does not need, is derived in tests/pure."""
+    since = installed.audit.mark()
     service = start("rights")
     service.wait_armed()
     assert service.ask("Hello").finished
     installed.kubectl("delete", "llmservice", "rights", f"-n={service.namespace}")
-    asked = installed.audit.events(user=noctaya.METACONTROLLER)
+    asked = installed.audit.events(since=since, user=noctaya.METACONTROLLER)
     assert asked, "the audit log shows nothing of Metacontroller: it is not being read rightly"
     assert [str(event) for event in asked if event.code == 403] == []
 
