@@ -1,5 +1,6 @@
 """The gRPC server under the scaler, in plain text or with mutual TLS."""
 
+import ssl
 from pathlib import Path
 
 import grpc
@@ -29,12 +30,13 @@ class ScalerServer:
 
     async def start(self) -> None:
         """Raises OSError, in words, where the port or the certificates cannot be had."""
+        credentials = None if self._tls is None else self._tls.credentials()
         with listening.in_words("--scaler-listen", self._at):
             listening.try_port(self._at)
-            if self._tls is None:
+            if credentials is None:
                 self._server.add_insecure_port(str(self._at))
             else:
-                self._server.add_secure_port(str(self._at), self._tls.credentials())
+                self._server.add_secure_port(str(self._at), credentials)
         await self._server.start()
 
     async def stop(self) -> None:
@@ -46,7 +48,7 @@ class _Certificates:
     """``tls.crt``, ``tls.key`` and the clients' ``ca.crt`` in a mounted Secret.
 
     gRPC asks at every handshake, so a rotation needs no restart: it is looked at, and read when it
-    changed. A half-written or missing file keeps what was there.
+    changed. A file that is missing or cannot be used keeps what was there.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,8 +56,14 @@ class _Certificates:
         self._version: list[tuple[int, int]] = []
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Raises OSError where a file cannot be read."""
-        first = self._read()
+        """Raises OSError, in words, where a file cannot be read or used."""
+        try:
+            first = self._read()
+        except OSError as e:
+            said = f"{e.filename}: {e.strerror}" if e.filename else str(e)
+            raise OSError(
+                f"--scaler-tls-dir: {said}; expected tls.crt, its tls.key, and ca.crt, all PEM"
+            ) from None
         return grpc.dynamic_ssl_server_credentials(
             first,
             self._changed,  # type: ignore[arg-type]  # gRPC: None means unchanged.
@@ -65,8 +73,23 @@ class _Certificates:
     def _read(self) -> grpc.ServerCertificateConfiguration:
         version = self._look()
         key, certificate, clients = (path.read_bytes() for path in self._paths)
+        self._check()
         self._version = version
         return grpc.ssl_server_certificate_configuration([(key, certificate)], clients)
+
+    def _check(self) -> None:
+        """Raises OSError. gRPC would say that it cannot bind to its port, or refuse everybody."""
+        key, certificate, clients = self._paths
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            # An encrypted key would be asked for its password on a terminal.
+            context.load_cert_chain(certificate, key, password="")
+        except ssl.SSLError as e:
+            raise OSError(f"{certificate} and {key.name} do not serve ({e.reason})") from None
+        try:
+            context.load_verify_locations(clients)
+        except ssl.SSLError as e:
+            raise OSError(f"{clients} holds no certificate ({e.reason})") from None
 
     def _changed(self) -> grpc.ServerCertificateConfiguration | None:
         """Called by gRPC, from a thread of its own."""

@@ -238,7 +238,7 @@ class Gateway:
         assert self.process.returncode is None, self._log.read_text()
         try:
             return (await self.ask(wire.get(self._probe))).status == 200
-        except OSError:
+        except (OSError, asyncio.IncompleteReadError):
             return False
 
     async def _held(self) -> dict[str, float]:

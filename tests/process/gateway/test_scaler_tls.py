@@ -62,9 +62,45 @@ async def test_a_rotation_needs_no_restart_and_leaves_open_streams_alone(
             assert await pushes.code() is grpc.StatusCode.OK
 
 
-async def test_missing_certificates_are_one_line_and_exit_1(tmp_path: Path) -> None:
-    gateway = rig.Gateway(tmp_path, "--scaler-tls-dir", str(tmp_path / "nowhere"))
-    with pytest.raises(AssertionError, match="No such file or directory"):
+async def test_a_rotation_to_what_cannot_be_used_keeps_what_was_there(
+    tmp_path: Path, ours: Authority
+) -> None:
+    mounted = Mounted(tmp_path)
+    secret = ours.secret("server")
+    mounted.write(secret)
+    async with rig.Gateway(tmp_path, "--scaler-tls-dir", str(mounted.path)) as gateway:
+        client = credentials(ours, ours.issue("keda"))
+        for broken in ({"tls.crt": b"junk"}, {"tls.key": ours.issue("other")[0]}, {"ca.crt": b""}):
+            mounted.write(secret | broken)
+            assert await reaches(gateway, client)
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ({"tls.crt": None}, "tls.crt: No such file or directory"),
+        ({"ca.crt": None}, "ca.crt: No such file or directory"),
+        ({"tls.key": b"junk"}, "tls.crt and tls.key do not serve"),
+        ({"tls.crt": b"junk"}, "tls.crt and tls.key do not serve"),
+        ({"ca.crt": b"junk"}, "ca.crt holds no certificate"),
+    ],
+)
+async def test_certificates_that_cannot_be_used_are_one_line_and_exit_1(
+    tmp_path: Path, ours: Authority, broken: dict[str, bytes | None], words: str
+) -> None:
+    mounted = Mounted(tmp_path)
+    files = {**ours.secret("server"), **broken}
+    mounted.write({name: content for name, content in files.items() if content is not None})
+    gateway = rig.Gateway(tmp_path, "--scaler-tls-dir", str(mounted.path))
+    with pytest.raises(AssertionError, match=rf"--scaler-tls-dir: .*{words}.*; expected tls.crt"):
         async with gateway:
             pass
     assert gateway.process.returncode == 1
+
+
+async def test_a_key_of_another_certificate_is_told(tmp_path: Path, ours: Authority) -> None:
+    mounted = Mounted(tmp_path)
+    mounted.write(ours.secret("server") | {"tls.key": ours.issue("other")[0]})
+    with pytest.raises(AssertionError, match=r"do not serve .KEY_VALUES_MISMATCH"):
+        async with rig.Gateway(tmp_path, "--scaler-tls-dir", str(mounted.path)):
+            pass
