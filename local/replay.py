@@ -8,7 +8,7 @@ from hooks import questions, wire
 from hooks.autoscaling import sync as autoscaling
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import names, table
+from hooks.llmservice import gateways, names, plan, table
 from hooks.llmservice import sync as llmservice
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import Plan, Unresolved
@@ -65,6 +65,7 @@ def _composite(asked: Recording) -> Iterator[str]:
         yield "children: as they were last applied, since the spec does not resolve"
     else:
         yield "children: as rendered from the spec"
+        yield from _gateways(decision.outcome.gateway)
     yield f"weights: {arrangement.weights.name.lower().replace('_', ' ')}"
     for taken in arrangement.taken:
         why = "of an earlier service of this name" if taken.going else "that is not ours"
@@ -74,6 +75,14 @@ def _composite(asked: Recording) -> Iterator[str]:
     yield f"replicas of the backend: {replicas}, {arrangement.replicas_rule.value}"
     yield f"status: {_row(judgement.status)}"
     yield f"next look: {_next_look(judgement.look_again_seconds)}"
+
+
+def _gateways(gateway: plan.Gateway) -> Iterator[str]:
+    now = gateway.formation
+    if now != gateways.formation_of(gateway.replicas):
+        asked = "the scaler of several" if now.asked == "scaler" else "the one gateway"
+        numbers = f"{now.gateways} on the way between one and several, wanted: {gateway.replicas}"
+        yield f"gateways: {numbers}; KEDA's Service leads to {asked}"
 
 
 def _decorator(asked: Recording) -> Iterator[str]:

@@ -38,7 +38,7 @@ def plan_gateway(
     replicas = _replicas(parent, settings)
     return plan.Gateway(
         replicas=replicas,
-        formation=_formation(replicas),
+        formation=formation_of(replicas),
         resources=resources,
         held_bytes=held_bytes,
         readiness=_direct_readiness(engine),
@@ -64,7 +64,8 @@ def _replicas(parent: Object, settings: Settings) -> int:
     )
 
 
-def _formation(replicas: int) -> plan.Formation:
+def formation_of(replicas: int) -> plan.Formation:
+    """What so many gateways come to in the end."""
     several = replicas > 1
     return plan.Formation(
         gateways=replicas,

@@ -244,6 +244,40 @@ def several_gateways() -> World:
     return World(merged(parent, {"metadata": {"annotations": annotations}}))
 
 
+def with_gateways(world: World, count: int) -> World:
+    """Another number of gateways is asked for, and one Pod runs."""
+    world.settle()
+    world.roll_out("gateway")
+    world.parent["metadata"]["annotations"][names.GATEWAY_REPLICAS] = str(count)
+    world.settle()
+    return world
+
+
+def to_several() -> World:
+    """The scaler of several has just come up."""
+    world = with_gateways(serving(World()), 2)
+    world.roll_out("scaler")
+    return world
+
+
+def back_to_one() -> World:
+    """One gateway is left, which could answer KEDA; another has just ended."""
+    world = with_gateways(serving(several_gateways()), 1)
+    world.roll_out("gateway")
+    world.add_pod("m-gateway-0", component="gateway", phase="Running")
+    return world
+
+
+def certificate_awaited() -> World:
+    """The gateway that has one is on its way."""
+    world = serving(World())
+    world.roll_out("gateway")
+    tls = {"serverSecretName": "scaler-server", "authenticationRef": {"name": "keda"}}
+    world.edit(scaling={"externalScaler": {"tls": tls}})
+    world.run_composite()
+    return world
+
+
 def several_without_scaler() -> World:
     world = several_gateways()
     world.settle()
@@ -504,6 +538,8 @@ COMPOSITE: dict[str, Callable[[], World]] = {
     "runtime-deleted": without_runtime,
     "serving": lambda: serving(World()),
     "several-gateways": lambda: serving(several_gateways()),
+    "gateways-to-several": to_several,
+    "gateways-back-to-one": back_to_one,
     "several-gateways-without-scaler": several_without_scaler,
     "serving-in-full": lambda: serving(full(), replicas=2),
     **{f"failed-{reason}": functools.partial(failing, reason) for reason in FAILURES},
@@ -520,6 +556,7 @@ DECORATOR: dict[str, Callable[[], World]] = {
     "keda-waits-for-weights": lambda: prewarming(HUB),
     "keda-mistake": lambda: mistaken(typo=1),
     "keda-serving": lambda: serving(World()),
+    "keda-certificate-awaited": certificate_awaited,
     "keda-several-gateways": lambda: serving(several_gateways()),
     "keda-waits": lambda: settled(World()),
     "keda-waits-for-composite": annotated,

@@ -163,6 +163,12 @@ def test_an_answer_is_printed_in_the_form_of_an_expected_one(
         ("name-taken", "a name that is held by an object that is not ours"),
         ("serving", "(a replica is ready); Ready is True, Available: "),
         ("gateway-starting", "(no gateway is available)"),
+        (
+            "gateways-to-several",
+            "gateways: 1 on the way between one and several, wanted: 2; KEDA's Service leads to the"
+            " scaler of several",
+        ),
+        ("gateways-back-to-one", "wanted: 1; KEDA's Service leads to the one gateway"),
         ("keda-waits", "hand-over to KEDA: waits for the scaler"),
         ("keda-attach", "hand-over to KEDA: step 3"),
         ("keda-annotation-first", "hand-over to KEDA: step 1"),
