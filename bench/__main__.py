@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 SHORT = {
-    "gateway": ("--rounds", "3"),
+    "gateway": ("--rounds", "2"),
     "holds": ("--open", "2000", "--seconds", "10"),
     "demand": ("--count", "50"),
     "coldstart": ("--count", "20"),
