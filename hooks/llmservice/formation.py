@@ -29,7 +29,7 @@ from hooks.llmservice.render import scaler as scaler_child
 def step(plan: Plan, request: wire.CompositeRequest) -> Plan:
     """The plan, with the formation that may be asked for now on the way to its own."""
     observed = _observe(plan, request)
-    if not observed.gateway:
+    if not observed.gateway and (plan.gateway.several or not observed.scaler):
         return plan
     on_the_way = _to_several(plan, observed) if plan.gateway.several else _to_one(observed)
     gateway = dataclasses.replace(plan.gateway, formation=on_the_way)
@@ -85,7 +85,7 @@ def _to_several(plan: Plan, observed: _Observed) -> Formation:
 def _to_one(observed: _Observed) -> Formation:
     if observed.has_members:
         return Formation(gateways=1, members=False, aggregate=True, asked="scaler")
-    if observed.asked != "scaler":
+    if observed.asked == "gateway" or not observed.scaler:
         return Formation(gateways=1, members=False, aggregate=False, asked="gateway")
     is_alone = observed.pods == 1 and is_rolled_out(observed.gateway)
     return Formation(

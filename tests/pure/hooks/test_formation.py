@@ -212,3 +212,20 @@ def test_keda_shows_a_certificate_once_it_is_asked_for_one(count: int) -> None:
     end(world)
     world.settle()
     assert "authenticationRef" not in trigger(world)
+
+
+def test_a_scaler_of_several_outlives_a_service_and_gateways_that_somebody_deleted() -> None:
+    world = at_rest(2)
+    ask_for(world, 1)
+    world.settle()
+    del world.owned["Service.v1"]["ns/m-scaler"], world.owned[DEPLOYMENTS]["ns/m-gateway"]
+    world.run_composite()
+    assert seen(world) == SCALER_ASKED
+    assert steps(world)[-1] == ONE
+
+
+def test_what_is_left_of_several_is_made_whole_at_once() -> None:
+    world = at_rest(2)
+    del world.owned["Service.v1"]["ns/m-scaler"], world.owned[DEPLOYMENTS]["ns/m-gateway"]
+    world.run_composite()
+    assert seen(world) == SEVERAL
