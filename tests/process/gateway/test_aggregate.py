@@ -20,12 +20,13 @@ CHAT = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
 
 @pytest.fixture
 async def one(tmp_path: Path) -> AsyncIterator[rig.Gateway]:
-    async with rig.Gateway(tmp_path) as gateway:
+    async with rig.Gateway(tmp_path, "--member") as gateway:
         yield gateway
 
 
 @pytest.fixture
 async def two(tmp_path: Path) -> AsyncIterator[rig.Gateway]:
+    """One that answers KEDA as well, as on the way between one gateway and several."""
     async with rig.Gateway(tmp_path) as gateway:
         yield gateway
 
