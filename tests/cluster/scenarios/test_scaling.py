@@ -19,10 +19,21 @@ SHARE = CLIENTS // REPLICAS - 1
 STREAM_SECONDS = 60
 TOKENS_PER_SECOND = 10
 
+# Far beyond the streams: a drain that waited for it would be seen to.
+DRAIN_SECONDS = 300
+
 
 @pytest.fixture(scope="module")
 def busy(start: Start) -> Endpoint:
-    return start("busy", "echo-steady", replicas=(0, REPLICAS), target=TARGET, drain_seconds=120)
+    """Keeps its replicas long enough for one test to begin where the other ended."""
+    return start(
+        "busy",
+        "echo-steady",
+        replicas=(0, REPLICAS),
+        target=TARGET,
+        idle_seconds=15,
+        drain_seconds=DRAIN_SECONDS,
+    )
 
 
 def test_load_adds_replicas_that_have_their_share_seconds_after_they_are_ready(
@@ -78,7 +89,9 @@ def test_replicas_that_go_cut_none_of_their_streams(busy: Endpoint) -> None:
         assert len(answer.events) > tokens
     assert 0 not in busy.replica_numbers(since)
     # The drain ends with the work, long before its limit.
-    busy.cluster.wait("the drained replicas are gone", lambda: not _going(busy, 1), 45)
+    busy.cluster.wait(
+        "the drained replicas are gone", lambda: not _going(busy, 1), DRAIN_SECONDS / 2
+    )
 
 
 def _going(service: Endpoint, count: int) -> list[Object]:
