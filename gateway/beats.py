@@ -35,10 +35,16 @@ class Beats:
         heapq.heappush(self._due, (due, next(self._order), beat))
 
     def _arm(self) -> None:
-        if self._timer is None and self._due:
-            loop = asyncio.get_running_loop()
-            at = max(self._due[0][0], loop.time() + _GRAIN)
-            self._timer = loop.call_at(at, self._fire)
+        if not self._due:
+            return
+        loop = asyncio.get_running_loop()
+        at = max(self._due[0][0], loop.time() + _GRAIN)
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            # A client that waits for less than the others came after them.
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._fire)
 
     def _fire(self) -> None:
         self._timer = None

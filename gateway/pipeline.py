@@ -132,6 +132,7 @@ class _Hold:
         self._dialect: dialects.Dialect | None = None
         self._since: float | None = None
         self._heartbeat = dialects.HEARTBEAT
+        self._interval = deps.settings.heartbeat_interval
         self._next_beat = 0.0
         self._limit_outcome = Outcome.ACTIVATION_TIMEOUT
         self.deadline: float | None = None  # None: it never had to wait.
@@ -168,8 +169,7 @@ class _Hold:
     def _beating(self) -> contextlib.AbstractContextManager[None]:
         if self._dialect is None:
             return contextlib.nullcontext()
-        interval = self._deps.settings.heartbeat_interval
-        return self._deps.beats.every(interval, self._beat, first=self._next_beat)
+        return self._deps.beats.every(self._interval, self._beat, first=self._next_beat)
 
     def _begin(self, now: float) -> None:
         if self._since is not None:
@@ -188,7 +188,10 @@ class _Hold:
         self._dialect = dialects.streaming(call.target.path) if ask.stream else None
         if settings.data_heartbeats:
             self._heartbeat = dialects.data_heartbeat(call.target.path, ask.model)
-        self._next_beat = now + settings.heartbeat_interval
+        self._interval = waiting.beat_interval(
+            call.http.headers, interval=settings.heartbeat_interval
+        )
+        self._next_beat = now + self._interval
         limit = settings.activation_timeout
         if self._dialect is None:
             hold = waiting.hold_limit(call.http.headers, activation_timeout=limit)
@@ -233,8 +236,7 @@ class _Hold:
         self._call.answer.heartbeat(self._heartbeat)
         self._call.bill.heartbeats += 1
         self._deps.signals.heartbeats += 1
-        interval = self._deps.settings.heartbeat_interval
-        self._next_beat = asyncio.get_running_loop().time() + interval
+        self._next_beat = asyncio.get_running_loop().time() + self._interval
 
     def note_signal(self) -> None:
         """Remember when KEDA was told of this request, before its demand goes."""

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 
 # undici, below every Node SDK, gives up on headers after 300 s whatever the SDK was told.
 HOLD_WITHOUT_HEARTBEATS = 280.0
+# How the OpenAI SDKs announce what they were told: Python per read, Node for the whole.
+_READ_TIMEOUT, _TIMEOUT = "x-stainless-read-timeout", "x-stainless-timeout"
+# Nobody is beaten for more often than this.
+_LEAST_INTERVAL = 0.5
 # An answer needs some time of the client's patience to arrive in.
 _MARGIN = 5.0
 # SDKs ignore or misread a Retry-After outside this range: 0 means at once to some, and above 60
@@ -18,15 +22,21 @@ RETRY_WHEN_FULL = 2.0
 
 def hold_limit(headers: Mapping[str, str], *, activation_timeout: float) -> float:
     """How long a request that does not stream may wait for its first byte."""
-    patience = _seconds(headers.get("x-stainless-read-timeout"))
+    patience = _seconds(headers.get(_READ_TIMEOUT))
     limit = HOLD_WITHOUT_HEARTBEATS
     if patience is not None:
         limit = _less_margin(patience)
     else:
-        patience = _seconds(headers.get("x-stainless-timeout"))
+        patience = _seconds(headers.get(_TIMEOUT))
         if patience is not None:
             limit = min(limit, _less_margin(patience))
     return min(limit, activation_timeout)
+
+
+def beat_interval(headers: Mapping[str, str], *, interval: float) -> float:
+    """The time between two heartbeats: less than ``interval`` for a client that waits for less."""
+    patience = _seconds(headers.get(_READ_TIMEOUT)) or _seconds(headers.get(_TIMEOUT))
+    return interval if patience is None else min(interval, max(patience / 2, _LEAST_INTERVAL))
 
 
 def _less_margin(patience: float) -> float:

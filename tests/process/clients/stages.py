@@ -197,7 +197,10 @@ _PLANS = {
     ),
     Stage.LOCKED: _Plan(play=_never, flags=("--api-key-file", "{folder}/key")),
     Stage.OTHER_MODEL: _Plan(play=_never, flags=("--served-model", "m")),
-    Stage.SELDOM_BEATS: _Plan(play=_never, flags=("--heartbeat-interval-seconds", "30")),
+    Stage.SELDOM_BEATS: _Plan(
+        play=_never,
+        flags=("--heartbeat-interval-seconds", "30", "--activation-timeout-seconds", "20"),
+    ),
     Stage.STOPPING: _Plan(play=_stopping),
     Stage.LARGE: _Plan(play=_large),
 }

@@ -46,6 +46,32 @@ async def test_no_status_is_sent_before_the_first_heartbeat(tmp_path: Path) -> N
         await gateway.settled()
 
 
+async def test_a_client_that_waits_for_less_gets_heartbeats_sooner_than_those_before_it(
+    tmp_path: Path,
+) -> None:
+    impatient = wire.post(
+        "/v1/chat/completions",
+        {"model": "m", "stream": True, "messages": []},
+        headers={"x-stainless-read-timeout": "1"},
+    )
+    flags = ("--heartbeat-interval-seconds", "30", "--activation-timeout-seconds", "5")
+    async with (
+        rig.Gateway(tmp_path, *flags) as gateway,
+        gateway.client() as patient,
+        gateway.client() as other,
+    ):
+        patient.send(CHAT)
+        await asyncio.sleep(0.2)
+        other.send(impatient)
+        status, _ = await other.head()
+        assert status == 200
+        body, _ = await other.rest()
+        assert body.count(b": keep-alive") >= 5
+        assert b"activation_timeout" in body
+        # Its wait was over before its first heartbeat.
+        assert (await patient.head())[0] == 503
+
+
 async def test_a_plain_request_waits_for_its_answer_without_a_byte(tmp_path: Path) -> None:
     async with rig.Gateway(tmp_path) as gateway, gateway.client() as client:
         client.send(PLAIN)

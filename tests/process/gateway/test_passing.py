@@ -82,7 +82,7 @@ async def test_a_stream_that_moves_outlasts_every_limit(
 
     async def slowly(to: stubs.Wire, _: stubs.Received) -> None:
         await to.write(stubs.STREAM_HEAD)
-        for _ in range(6):
+        for _number in range(6):
             await asyncio.sleep(0.8)
             await to.chunk(stubs.CHUNK_1)
         await to.chunk(b"")

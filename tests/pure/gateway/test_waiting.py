@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.waiting import Estimate, hold_limit, retry_after
+from gateway.waiting import Estimate, beat_interval, hold_limit, retry_after
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,22 @@ from gateway.waiting import Estimate, hold_limit, retry_after
 def test_a_hold_ends_before_its_client_gives_up(headers: dict[str, str], limit: float) -> None:
     assert hold_limit(headers, activation_timeout=1000) == limit
     assert hold_limit(headers, activation_timeout=1.5) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("headers", "interval"),
+    [
+        pytest.param({}, 10.0, id="unknown"),
+        pytest.param({"x-stainless-read-timeout": "600"}, 10.0, id="patient"),
+        pytest.param({"x-stainless-read-timeout": "5"}, 2.5, id="impatient"),
+        pytest.param({"x-stainless-timeout": "5"}, 2.5, id="node"),
+        pytest.param({"x-stainless-read-timeout": "0.001"}, 0.5, id="absurd"),
+        pytest.param({"x-stainless-read-timeout": "-5"}, 10.0, id="no number of seconds"),
+    ],
+)
+def test_who_waits_for_less_is_told_more_often(headers: dict[str, str], interval: float) -> None:
+    assert beat_interval(headers, interval=10) == interval
+    assert beat_interval(headers, interval=0.1) == 0.1
 
 
 @given(seconds=st.floats(0, 1e6), jitter=st.floats(0, 1, exclude_max=True))
