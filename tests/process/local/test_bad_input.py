@@ -47,8 +47,8 @@ def runtime() -> str:
         pytest.param("kind: Pod\n", "1: kind: unknown kind 'Pod': expected LLMService", id="kind"),
         pytest.param(
             "---\n---\nkind: LLMServce\n",
-            "3: kind: unknown kind 'LLMServce': expected LLMService or InferenceRuntime; did you "
-            "mean LLMService?",
+            "3: kind: unknown kind 'LLMServce': expected LLMService, InferenceRuntime or Secret;"
+            " did you mean LLMService?",
             id="kind, misspelt, in a later document",
         ),
         pytest.param(

@@ -35,26 +35,28 @@ def use(call: serving.Call) -> Iterator[str]:
             yield str(chunk.text)
 
 
+# One for all calls, as a server has one: LangChain keeps its connections between models, and they
+# belong to the loop that they were opened in.
+_loop = asyncio.new_event_loop()
+
+
 def _drained(model: Any, call: serving.Call) -> Iterator[str]:
-    """The async methods, on a loop of their own, part by part."""
+    """The async methods, part by part."""
     parts: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
 
     async def drain() -> None:
-        if call.kind == "plain":
-            parts.put(str((await model.ainvoke(call.text)).text))
-        else:
-            async for chunk in model.astream(call.text):
-                parts.put(str(chunk.text))
-
-    def run() -> None:
         try:
-            asyncio.run(drain())
+            if call.kind == "plain":
+                parts.put(str((await model.ainvoke(call.text)).text))
+            else:
+                async for chunk in model.astream(call.text):
+                    parts.put(str(chunk.text))
         except BaseException as e:  # noqa: BLE001 - handed over to the one who waits.
             parts.put(e)
         else:
             parts.put(None)
 
-    threading.Thread(target=run, daemon=True).start()
+    asyncio.run_coroutine_threadsafe(drain(), _loop)
     while (part := parts.get()) is not None:
         if isinstance(part, BaseException):
             raise part
@@ -62,4 +64,5 @@ def _drained(model: Any, call: serving.Call) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    threading.Thread(target=_loop.run_forever, daemon=True).start()
     serving.serve(use, version=metadata.version("langchain-openai"))
