@@ -21,24 +21,10 @@ _API_KEY_FILE = "key"
 
 
 def deployment(plan: Plan) -> Object:
-    """The gateways' Deployment: a new replica is available before an old one goes."""
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": program.metadata(plan, names.gateway(plan.service), "gateway"),
-        "spec": {
-            "replicas": plan.gateway.formation.gateways,
-            "selector": {"matchLabels": names.selector(plan.service, "gateway")},
-            "strategy": {
-                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
-                "type": "RollingUpdate",
-            },
-            "template": {
-                "metadata": {"labels": names.labels(plan.service, "gateway")},
-                "spec": _pod(plan),
-            },
-        },
-    }
+    """The gateways' Deployment."""
+    replicas = plan.gateway.formation.gateways
+    name = names.gateway(plan.service)
+    return program.deployment(plan, name, "gateway", replicas=replicas, pod=_pod(plan))
 
 
 def endpoint_service(plan: Plan) -> Object:

@@ -12,6 +12,27 @@ _USER = 65532
 _TLS_FOLDER = "/etc/noctaya/scaler-tls"
 
 
+def deployment(plan: Plan, name: str, component: str, *, replicas: int, pod: Object) -> Object:
+    """A new replica is available before an old one goes: a Deployment of the component's Pods."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(plan, name, component),
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": names.selector(plan.service, component)},
+            "strategy": {
+                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+                "type": "RollingUpdate",
+            },
+            "template": {
+                "metadata": {"labels": names.labels(plan.service, component)},
+                "spec": pod,
+            },
+        },
+    }
+
+
 def pod(plan: Plan, container: Object, *, grace_seconds: int, volumes: list[Object]) -> Object:
     """A Pod that may read EndpointSlices, and that the restricted Pod Security profile admits."""
     made: Object = {

@@ -25,28 +25,14 @@ def service(plan: Plan) -> Object:
 
 def deployment(plan: Plan) -> Object:
     """One replica, which has the whole state as soon as it has asked the gateways."""
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": program.metadata(plan, names.scaler(plan.service), "scaler"),
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": names.selector(plan.service, "scaler")},
-            "strategy": {
-                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
-                "type": "RollingUpdate",
-            },
-            "template": {
-                "metadata": {"labels": names.labels(plan.service, "scaler")},
-                "spec": program.pod(
-                    plan,
-                    _container(plan),
-                    grace_seconds=_GRACE_SECONDS,
-                    volumes=program.tls_volumes(plan),
-                ),
-            },
-        },
-    }
+    pod = program.pod(
+        plan,
+        _container(plan),
+        grace_seconds=_GRACE_SECONDS,
+        volumes=program.tls_volumes(plan),
+    )
+    name = names.scaler(plan.service)
+    return program.deployment(plan, name, "scaler", replicas=1, pod=pod)
 
 
 def _container(plan: Plan) -> Object:
