@@ -73,7 +73,7 @@ def _row(seen: Seen, failed: Failed, autoscaling: Verdict) -> _Row:
     if not seen.gateway.available:
         return _without_gateway(seen, failed)
     if seen.backend.ready > 0:
-        message = f"replicas ready: {seen.backend.ready}, wanted: {seen.backend.replicas}"
+        message = _serving(seen.backend)
         return _Row(
             phase="Ready",
             ready=true(Reason.AVAILABLE, message),
@@ -164,6 +164,13 @@ def _staging(pod: PodSeen, backend: BackendSeen) -> str:
     words = f"{Reason.STAGING_ON_NODE.help} {backend.staging_logs} shows how far it is."
     attempt = f" An attempt failed and is made again: {pod.attempt}." if pod.attempt else ""
     return words + attempt
+
+
+def _serving(backend: BackendSeen) -> str:
+    """How many replicas are ready, and why another one finds no place beside them."""
+    message = f"replicas ready: {backend.ready}, wanted: {backend.replicas}"
+    homeless = [pod for pod in backend.pods if pod.stage is Stage.UNSCHEDULABLE]
+    return "; ".join([message, *(_unschedulable(pod, backend) for pod in homeless[:1])])
 
 
 def _unschedulable(pod: PodSeen, backend: BackendSeen) -> str:

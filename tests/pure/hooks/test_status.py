@@ -363,6 +363,19 @@ def test_replicas_that_a_claim_holds_on_one_node_are_explained(
     assert ("ReadWriteOnce" in world.condition("Ready")["message"]) is told
 
 
+def test_a_replica_that_finds_no_place_beside_a_ready_one_is_explained() -> None:
+    cached = service(cache={"strategy": "NodeLocalPVC"}, scaling={"max": 2})
+    world = serving(World(cached))
+    world.owned["PersistentVolumeClaim.v1"]["ns/m-cache"]["status"] = {"phase": "Bound"}
+    world.scale(2, ready=1)
+    world.add_pod("m-backend-2", conditions=[scheduled("False", "Insufficient nvidia.com/gpu")])
+    world.settle()
+    assert world.ready() == ("Ready", "True", "Available")
+    message = world.condition("Ready")["message"]
+    assert message.startswith("replicas ready: 1, wanted: 2; no node takes the Pod: Insufficient")
+    assert "ReadWriteOnce" in message
+
+
 def test_a_short_demand_against_a_long_start_is_warned_of() -> None:
     world = World(service(scaling={"activationTimeout": "1m", "scaleDownStabilization": "30s"}))
     world.settle()
