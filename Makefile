@@ -44,7 +44,7 @@ bench: install
 # Lock again after a change of the dependencies in pyproject.toml.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 lock: install
-	for program in engine gateway hooks local; do \
+	for program in engine fetcher gateway hooks local; do \
 	  $(LOCK) --extra $$program pyproject.toml -o requirements/$$program.txt || exit 1; done
 	$(LOCK) --group pyproject.toml:build -o requirements/build.txt
 	$(LOCK) --extra local --group build --group dev pyproject.toml -o requirements/dev.txt

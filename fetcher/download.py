@@ -95,14 +95,13 @@ class Downloads:
             raise self._failure
 
     def _work(self) -> None:
-        block = memoryview(bytearray(assembly.BLOCK_BYTES))
         try:
             while (claimed := self._claim()) is not None:
                 job, part = claimed
                 if part is None:
                     self._begin(job)
                 else:
-                    self._fetch(job, part, block)
+                    self._fetch(job, part)
         except BaseException as e:  # noqa: BLE001 - handed to the thread that waits for the end.
             self._fail(e)
 
@@ -181,11 +180,11 @@ class Downloads:
         if complete:
             self._finish(job)
 
-    def _fetch(self, job: _Job, part: assembly.Part, block: memoryview) -> None:
+    def _fetch(self, job: _Job, part: assembly.Part) -> None:
         if job.ranges:
-            views = self._reader.stretch(job.file, part.start, part.end, block)
+            views = self._reader.stretch(job.file, part.start, part.end)
         else:
-            views = self._reader.whole(job.file, part.start, block)
+            views = self._reader.whole(job.file, part.start)
         ended: list[assembly.Part] = []
         with contextlib.closing(views):
             try:

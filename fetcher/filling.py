@@ -7,7 +7,6 @@ import os
 import pathlib
 
 from fetcher import (
-    assembly,
     disk,
     download,
     errors,
@@ -109,12 +108,11 @@ def _unpack_all(
     transfer: Transfer, plan: plans.Plan, reader: streams.Reader, partial: partials.Partial
 ) -> list[markers.StagedFile]:
     target = _Target(partial, (file.path for file in plan.files if file.packing is None))
-    block = memoryview(bytearray(assembly.BLOCK_BYTES))
     found: list[markers.StagedFile] = []
     for file in plan.files:
         if file.packing is None:
             continue
-        views = _counted(_any_stretch(reader, file, block), transfer.bar)
+        views = _counted(_any_stretch(reader, file), transfer.bar)
         found += [
             markers.StagedFile(
                 path=item.path,
@@ -127,16 +125,16 @@ def _unpack_all(
 
 
 def _any_stretch(
-    reader: streams.Reader, file: plans.RemoteFile, block: memoryview
+    reader: streams.Reader, file: plans.RemoteFile
 ) -> collections.abc.Iterator[memoryview]:
     """A whole file in order, also of a server that knows no ranges."""
     read = 0
     try:
-        for view in reader.stretch(file, 0, file.size, block):
+        for view in reader.stretch(file, 0, file.size):
             read += len(view)
             yield view
     except streams.NoRanges:
-        yield from reader.whole(file, read, block)
+        yield from reader.whole(file, read)
 
 
 def _counted(

@@ -3,7 +3,6 @@
 import collections.abc
 import dataclasses
 import datetime
-import email.message
 import email.utils
 import random
 import threading
@@ -65,7 +64,7 @@ def transient(status: int) -> bool:
     return status in _TRANSIENT
 
 
-def wish(headers: email.message.Message, *, now: datetime.datetime) -> float | None:
+def wish(headers: collections.abc.Mapping[str, str], *, now: datetime.datetime) -> float | None:
     """Retry-After in seconds, whether it is said as a number or as a date."""
     text = (headers.get("Retry-After") or "").strip()
     if text.isdecimal():

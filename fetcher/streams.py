@@ -8,6 +8,8 @@ import time
 from fetcher import errors, plans, retry, sources, transport, uris
 
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+# The most that one read returns, which is then hashed and written at once.
+_READ_BYTES = 1024 * 1024
 # A try that brought less than this is counted as fruitless: a server that cuts after every few
 # bytes would else be asked for ever.
 _PROGRESS_BYTES = 64 * 1024
@@ -33,9 +35,9 @@ class Reader:
         return self._tries.stop
 
     def stretch(
-        self, file: plans.RemoteFile, start: int, end: int, block: memoryview
+        self, file: plans.RemoteFile, start: int, end: int
     ) -> collections.abc.Generator[memoryview, None, None]:
-        """Yield bytes `start` to `end` in order, each view valid until the next one is asked for.
+        """Yield bytes `start` to `end` in order.
 
         Raises `NoRanges` where only the whole file can be had; `whole` is for those.
         """
@@ -46,7 +48,7 @@ class Reader:
             try:
                 with self._source.open(file, position, end) as answer:
                     limit = _promised(answer, file, position, end)
-                    for view in self._views(answer, limit - position, block):
+                    for view in self._views(answer, limit - position):
                         position += len(view)
                         yield view
             except errors.Transient as e:
@@ -54,7 +56,7 @@ class Reader:
                 self._tries.failed(e, failures)
 
     def whole(
-        self, file: plans.RemoteFile, start: int, block: memoryview
+        self, file: plans.RemoteFile, start: int
     ) -> collections.abc.Generator[memoryview, None, None]:
         """Yield a file from `start` to its end, of a server that knows no ranges.
 
@@ -68,7 +70,7 @@ class Reader:
                 with self._source.open(file, 0, file.size) as answer:
                     _promised(answer, file, 0, file.size)
                     read = 0
-                    for view in self._views(answer, file.size, block):
+                    for view in self._views(answer, file.size):
                         fresh = view[max(0, position - read) :]
                         read += len(view)
                         position += len(fresh)
@@ -78,28 +80,26 @@ class Reader:
                 failures = 1 if position - before >= _PROGRESS_BYTES else failures + 1
                 self._tries.failed(e, failures)
 
-    def _views(
-        self, answer: transport.Answer, wanted: int, block: memoryview
-    ) -> collections.abc.Iterator[memoryview]:
+    def _views(self, answer: transport.Answer, wanted: int) -> collections.abc.Iterator[memoryview]:
         """Exactly `wanted` bytes of a body; fewer is a cut, more is another file."""
         left = wanted
         window_ends, window_bytes = time.monotonic() + self._idle_seconds, 0
         while left:
             if self.stop.is_set():
                 raise errors.Transient("the run is ending")
-            count = answer.readinto(block[: min(len(block), left)])
-            if not count:
+            block = answer.read_some(min(_READ_BYTES, left))
+            if not block:
                 shown = uris.without_secrets(answer.url)
                 raise errors.Transient(f"{shown} was cut {left} bytes before its end")
-            left -= count
-            window_bytes += count
-            yield block[:count]
+            left -= len(block)
+            window_bytes += len(block)
+            yield memoryview(block)
             if (now := time.monotonic()) >= window_ends:
                 if window_bytes < _SLOWEST_BYTES_PER_SECOND * self._idle_seconds:
                     shown = uris.without_secrets(answer.url)
                     raise errors.Transient(f"{shown} hardly sends any more", stalled=True)
                 window_ends, window_bytes = now + self._idle_seconds, 0
-        if answer.readinto(block[:1]):
+        if answer.read_some(1):
             shown = uris.without_secrets(answer.url)
             raise errors.Mismatch(f"{shown} is longer than the {wanted} bytes that were promised")
 
@@ -112,9 +112,7 @@ def _promised(answer: transport.Answer, file: plans.RemoteFile, start: int, end:
         raise errors.BadRemote(
             f"{shown} sends {encoding!r} though identity was asked for: a proxy changes the bytes"
         )
-    if answer.headers.get_content_type() == "text/html" and not file.path.endswith(
-        (".html", ".htm")
-    ):
+    if answer.content_type == "text/html" and not file.path.endswith((".html", ".htm")):
         raise errors.BadRemote(
             f"{shown} answers a web page where {file.path!r} was expected: a wrong address, a "
             "proxy or a login page stands in between"

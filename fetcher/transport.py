@@ -1,4 +1,4 @@
-"""HTTP/1.1 over the standard library: connections that are kept, redirects, proxies, time limits.
+"""HTTP over urllib3: redirects, proxies, time limits, and an end to everything at once.
 
 Decides nothing about retries, statuses or hashes; that is `retry` and the sources. What fails
 below HTTP is raised as `Transient` or, where another try cannot help, as a `FetchError`.
@@ -8,12 +8,8 @@ other scheme, host or port is followed without them.
 """
 
 import base64
-import collections
 import collections.abc
 import contextlib
-import dataclasses
-import email.message
-import http.client
 import os
 import socket
 import ssl
@@ -22,6 +18,9 @@ import time
 import typing
 import urllib.parse
 import urllib.request
+import weakref
+
+import urllib3
 
 import fetcher
 from fetcher import errors, uris
@@ -33,6 +32,8 @@ _READ_BYTES = 256 * 1024
 # How many hops a download may take; hubs need two (resolve, CDN).
 _MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# Connections that are kept for each origin; those beyond it are closed after use.
+_KEPT = 32
 # Bundles that users of requests and curl have set; OpenSSL itself reads SSL_CERT_FILE and _DIR.
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
@@ -54,59 +55,69 @@ def origin(url: str) -> _Origin:
 class Answer:
     """One response, to be read to its end or closed. Not shared between threads."""
 
-    def __init__(
-        self,
-        url: str,
-        raw: http.client.HTTPResponse,
-        give_back: collections.abc.Callable[[bool], None],
-        *,
-        idle_seconds: float,
-    ) -> None:
+    def __init__(self, url: str, raw: urllib3.BaseHTTPResponse, *, idle_seconds: float) -> None:
         self.url = url
         self.status = raw.status
-        self.headers: email.message.Message = raw.headers
+        self.headers = raw.headers
         self._raw = raw
-        self._give_back = give_back
         self._idle_seconds = idle_seconds
 
     def __enter__(self) -> typing.Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Only a connection whose answer was read to the end can carry another request.
-        clean = self._raw.isclosed() and not self._raw.length and not self._raw.will_close
+        # A connection whose answer was read to the end is kept, by urllib3; with nothing left to
+        # read, the end is not seen until somebody asks.
+        if self._raw.length_remaining == 0:
+            self._raw.drain_conn()
         self._raw.close()
-        self._give_back(clean)
 
-    def readinto(self, view: memoryview) -> int:
-        """Read some bytes, 0 at the end; a cut or silent connection is `Transient`."""
+    @property
+    def content_type(self) -> str:
+        """The kind of the body in lower case, without parameters; empty where none is said."""
+        return (self.headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+
+    def read_some(self, most: int) -> bytes:
+        """What has arrived, empty at the end; a cut or silent connection is `Transient`."""
         with _network(self.url):
-            return self._raw.readinto(view)
+            return self._raw.read1(most)
 
     def read(self, limit: int) -> bytes:
         """The whole body, which may have at most `limit` bytes and must come in bounded time."""
         shown = uris.without_secrets(self.url)
         deadline = time.monotonic() + _WHOLE_BODY_IDLE_TIMES * self._idle_seconds
         body = bytearray()
-        with _network(self.url):
-            while block := self._raw.read1(_READ_BYTES):
-                body += block
-                if len(body) > limit:
-                    raise errors.BadRemote(f"{shown} answered more than {limit} bytes")
-                if time.monotonic() > deadline:
-                    raise errors.Transient(f"{shown} hardly sends any more", stalled=True)
-            if self._raw.length:
-                raise errors.Transient(f"{shown} was cut short")
+        while block := self.read_some(_READ_BYTES):
+            body += block
+            if len(body) > limit:
+                raise errors.BadRemote(f"{shown} answered more than {limit} bytes")
+            if time.monotonic() > deadline:
+                raise errors.Transient(f"{shown} hardly sends any more", stalled=True)
         return bytes(body)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Route:
-    """Where the connection for an origin really goes."""
+def _pools(
+    begin: collections.abc.Callable[[urllib3.connection.HTTPConnection], None],
+) -> dict[str, type[urllib3.HTTPConnectionPool]]:
+    """urllib3's pools by scheme, whose connections are shown to `begin` once they stand."""
 
-    target: _Origin
-    proxy: _Origin | None
-    proxy_secret: str | None
+    class Plain(urllib3.connection.HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            begin(self)
+
+    class Secure(urllib3.connection.HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            begin(self)
+
+    class PlainPool(urllib3.HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class SecurePool(urllib3.HTTPSConnectionPool):
+        ConnectionCls = Secure
+
+    return {"http": PlainPool, "https": SecurePool}
 
 
 class Client:
@@ -115,11 +126,12 @@ class Client:
     def __init__(self, *, idle_seconds: float, environ: collections.abc.Mapping[str, str]) -> None:
         self._idle_seconds = idle_seconds
         self._environ = environ
+        self._timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=idle_seconds)
+        self._pools = _pools(self._begin)
         self._lock = threading.Lock()
-        self._spare: dict[_Route, list[http.client.HTTPConnection]] = collections.defaultdict(list)
-        self._busy: set[http.client.HTTPConnection] = set()
         self._aborted = False
-        self._tls: ssl.SSLContext | None = None
+        self._connections: weakref.WeakSet[urllib3.connection.HTTPConnection] = weakref.WeakSet()
+        self._managers: dict[tuple[str, str | None], urllib3.PoolManager] = {}
 
     def open(
         self,
@@ -150,132 +162,91 @@ class Client:
         """Cut every connection, so that threads that wait for bytes wake up and end."""
         with self._lock:
             self._aborted = True
-            for connection in self._busy:
+            for connection in self._connections:
                 if (sock := connection.sock) is not None:
                     with contextlib.suppress(OSError):
                         sock.shutdown(socket.SHUT_RDWR)
 
+    def _begin(self, connection: urllib3.connection.HTTPConnection) -> None:
+        with self._lock:
+            if self._aborted:
+                raise errors.Transient("the run is ending")
+            self._connections.add(connection)
+
     def _send(
         self,
         url: str,
-        headers: collections.abc.Mapping[str, str],
+        headers: dict[str, str],
         form: collections.abc.Mapping[str, str] | None,
     ) -> Answer:
-        route = self._route(url)
-        connection, kept = self._take(route)
-        try:
-            raw = self._exchange(connection, url, route, headers, form)
-        except (http.client.RemoteDisconnected, ConnectionError, errors.Transient):
-            self._drop(connection)
-            if not kept:
-                raise
-            # The server closed a connection that had been idle; that says nothing about it.
-            connection = self._connect(route)
-            try:
-                raw = self._exchange(connection, url, route, headers, form)
-            except BaseException:
-                self._drop(connection)
-                raise
-        except BaseException:
-            self._drop(connection)
-            raise
-
-        def give_back(clean: bool) -> None:
-            self._give_back(route, connection, clean)
-
-        return Answer(url, raw, give_back, idle_seconds=self._idle_seconds)
-
-    def _exchange(
-        self,
-        connection: http.client.HTTPConnection,
-        url: str,
-        route: _Route,
-        headers: collections.abc.Mapping[str, str],
-        form: collections.abc.Mapping[str, str] | None,
-    ) -> http.client.HTTPResponse:
-        parts = urllib.parse.urlsplit(url)
-        target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-        sent = dict(headers)
-        if route.proxy is not None and parts.scheme == "http":
-            target = urllib.parse.urlunsplit(
-                (parts.scheme, parts.netloc.rpartition("@")[2], parts.path or "/", parts.query, "")
-            )
-            if route.proxy_secret is not None:
-                sent["Proxy-Authorization"] = route.proxy_secret
         with _network(url):
-            if form is None:
-                connection.request("GET", target, headers=sent)
-            else:
-                sent["Content-Type"] = "application/x-www-form-urlencoded"
-                body = urllib.parse.urlencode(form).encode()
-                connection.request("POST", target, body=body, headers=sent)
-            return connection.getresponse()
+            try:
+                raw = self._request(url, headers, form)
+            except urllib3.exceptions.ProtocolError:
+                # Most often a connection that had been idle and that the server closed, which
+                # says nothing about it.
+                raw = self._request(url, headers, form)
+        return Answer(url, raw, idle_seconds=self._idle_seconds)
 
-    def _route(self, url: str) -> _Route:
+    def _request(
+        self,
+        url: str,
+        headers: dict[str, str],
+        form: collections.abc.Mapping[str, str] | None,
+    ) -> urllib3.BaseHTTPResponse:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        target = urllib.parse.urlunsplit((parts.scheme, host, parts.path, parts.query, ""))
+        if form is not None:
+            headers = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+        return self._manager(url).request(
+            "GET" if form is None else "POST",
+            target,
+            body=None if form is None else urllib.parse.urlencode(form),
+            headers=headers,
+            timeout=self._timeout,
+            retries=False,
+            redirect=False,
+            preload_content=False,
+            decode_content=False,
+        )
+
+    def _manager(self, url: str) -> urllib3.PoolManager:
+        """urllib3's connections to where a URL leads, straight or through a proxy."""
         target = origin(url)
-        proxy = _proxy_for(target, self._environ)
+        key = target[0], _proxy_for(target, self._environ)
+        with self._lock:
+            if key not in self._managers:
+                self._managers[key] = self._new_manager(*key)
+            return self._managers[key]
+
+    def _new_manager(self, scheme: str, proxy: str | None) -> urllib3.PoolManager:
+        # Reading all authorities takes a while: not where no connection is secure.
+        context = self._context() if scheme == "https" else None
+        manager: urllib3.PoolManager
         if proxy is None:
-            return _Route(target=target, proxy=None, proxy_secret=None)
-        proxy_origin = origin(proxy)
-        if proxy_origin[0] != "http":
-            raise errors.Usage(f"{uris.without_secrets(proxy)}: only http:// proxies are supported")
-        return _Route(target=target, proxy=proxy_origin, proxy_secret=_basic_of(proxy))
-
-    def _take(self, route: _Route) -> tuple[http.client.HTTPConnection, bool]:
-        with self._lock:
-            spare = self._spare[route]
-            if spare:
-                connection = spare.pop()
-                self._busy.add(connection)
-                return connection, True
-        return self._connect(route), False
-
-    def _connect(self, route: _Route) -> http.client.HTTPConnection:
-        scheme, host, port = route.target
-        via = route.proxy or route.target
-        connection: http.client.HTTPConnection
-        if scheme == "https":
-            connection = http.client.HTTPSConnection(
-                via[1], via[2], timeout=CONNECT_SECONDS, context=self._context()
-            )
-            if route.proxy is not None:
-                secret = {"Proxy-Authorization": route.proxy_secret} if route.proxy_secret else {}
-                connection.set_tunnel(host, port, headers=secret)
+            manager = urllib3.PoolManager(maxsize=_KEPT, ssl_context=context)
         else:
-            connection = http.client.HTTPConnection(via[1], via[2], timeout=CONNECT_SECONDS)
-        with _network(f"{scheme}://{host}:{port}/"):
-            connection.connect()
-            connection.sock.settimeout(self._idle_seconds)
-        with self._lock:
-            if not self._aborted:
-                self._busy.add(connection)
-                return connection
-        connection.close()
-        raise errors.Transient("the run is ending")
-
-    def _give_back(
-        self, route: _Route, connection: http.client.HTTPConnection, clean: bool
-    ) -> None:
-        with self._lock:
-            self._busy.discard(connection)
-            if clean and not self._aborted:
-                self._spare[route].append(connection)
-                return
-        connection.close()
-
-    def _drop(self, connection: http.client.HTTPConnection) -> None:
-        with self._lock:
-            self._busy.discard(connection)
-        connection.close()
+            proxy_scheme, host, port = origin(proxy)
+            if proxy_scheme != "http":
+                shown = uris.without_secrets(proxy)
+                raise errors.Usage(f"{shown}: only http:// proxies are supported")
+            secret = _basic_of(proxy)
+            manager = urllib3.ProxyManager(
+                f"http://{f'[{host}]' if ':' in host else host}:{port}",
+                proxy_headers={"Proxy-Authorization": secret} if secret else None,
+                maxsize=_KEPT,
+                ssl_context=context,
+            )
+        manager.pool_classes_by_scheme = self._pools
+        return manager
 
     def _context(self) -> ssl.SSLContext:
-        with self._lock:
-            if self._tls is None:
-                self._tls = ssl.create_default_context()
-                for name in _CA_VARIABLES:
-                    if bundle := self._environ.get(name):
-                        _trust(self._tls, name, bundle)
-            return self._tls
+        context = ssl.create_default_context()
+        for name in _CA_VARIABLES:
+            if bundle := self._environ.get(name):
+                _trust(context, name, bundle)
+        return context
 
 
 def _trust(context: ssl.SSLContext, variable: str, bundle: str) -> None:
@@ -332,26 +303,40 @@ def basic(user: str, password: str) -> str:
 @contextlib.contextmanager
 def _network(url: str) -> collections.abc.Iterator[None]:
     """Name what the network does wrong. Only network calls go inside."""
-    shown = uris.without_secrets(url)
     try:
         yield
-    except TimeoutError as e:
-        raise errors.Transient(f"{shown} is silent", stalled=True) from e
-    except ssl.SSLCertVerificationError as e:
-        raise errors.BadRemote(
-            f"{shown} shows a certificate that is not trusted ({e.verify_message}): "
-            "set SSL_CERT_FILE to its CA bundle"
-        ) from e
-    except socket.gaierror as e:
-        if e.errno == socket.EAI_NONAME:
-            raise errors.BadRemote(f"{shown}: there is no such host: check the name") from e
-        raise errors.Transient(f"{shown} cannot be looked up: {e.strerror}") from e
-    except ssl.SSLError as e:
-        raise errors.Transient(f"{shown} does not speak TLS as expected: {e.reason}") from e
-    except http.client.HTTPException as e:
-        raise errors.Transient(f"{shown} broke off its answer ({type(e).__name__})") from e
-    except OSError as e:
+    except urllib3.exceptions.HTTPError as e:
+        raise _named(uris.without_secrets(url), e) from e
+
+
+def _named(shown: str, error: BaseException) -> errors.FetchError | errors.Transient:
+    cause = _first_cause(error)
+    match cause:
+        case ssl.SSLCertVerificationError():
+            return errors.BadRemote(
+                f"{shown} shows a certificate that is not trusted ({cause.verify_message}): "
+                "set SSL_CERT_FILE to its CA bundle"
+            )
+        case socket.gaierror(errno=socket.EAI_NONAME):
+            return errors.BadRemote(f"{shown}: there is no such host: check the name")
+        case socket.gaierror():
+            return errors.Transient(f"{shown} cannot be looked up: {cause.strerror}")
+        case TimeoutError() | urllib3.exceptions.TimeoutError():
+            return errors.Transient(f"{shown} is silent", stalled=True)
+        case ssl.SSLError():
+            return errors.Transient(f"{shown} does not speak TLS as expected: {cause.reason}")
+        case urllib3.exceptions.LocationValueError():
+            return errors.BadRemote(f"{shown} is not an address: {cause}")
         # http.client's only word for a proxy that answers CONNECT with an error.
-        if "Tunnel connection failed: 4" in str(e):
-            raise errors.BadRemote(f"{shown}: the proxy refuses to connect there: {e}") from e
-        raise errors.Transient(f"{shown} cannot be reached: {e.strerror or e}") from e
+        case OSError() if "Tunnel connection failed: 4" in str(cause):
+            return errors.BadRemote(f"{shown}: the proxy refuses to connect there: {cause}")
+        case OSError():
+            return errors.Transient(f"{shown} cannot be reached: {cause.strerror or cause}")
+        case _:
+            return errors.Transient(f"{shown} broke off its answer ({type(cause).__name__})")
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What urllib3 wrapped, in an argument or as the cause."""
+    inner = next((part for part in error.args if isinstance(part, Exception)), error.__cause__)
+    return error if inner is None else _first_cause(inner)

@@ -38,7 +38,7 @@ def parse_json(body: bytes, answer: transport.Answer, wanted: str) -> typing.Any
     try:
         return json.loads(body)
     except ValueError as e:
-        kind = answer.headers.get_content_type()
+        kind = answer.content_type or "something"
         raise errors.BadRemote(
             f"{uris.without_secrets(answer.url)} answers {kind} where {wanted} was expected: a "
             "wrong address, a proxy or a login page stands in between"

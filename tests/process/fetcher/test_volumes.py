@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+import urllib3
 
 from tests.process.fetcher import localhub, models, rig
 
@@ -46,6 +47,7 @@ def as_other(tmp_path: pathlib.Path, *arguments: str, environ: dict[str, str]) -
     """Run as a user without a name, a home or capabilities, as the Job's container does."""
     program = tmp_path / "program"
     shutil.copytree(pathlib.Path(rig.__file__).parents[3] / "fetcher", program / "fetcher")
+    shutil.copytree(pathlib.Path(urllib3.__file__).parent, program / "urllib3")
     let_all_in(tmp_path)
     return rig.run(
         *arguments,
