@@ -1,23 +1,27 @@
 """Runs the fetcher and lets it die, or its volume fail, at the n-th change to the volume.
 
-    python -m tests.process.fetcher.faulty kill 17 stage hf://org/m --cache=...
-    python -m tests.process.fetcher.faulty ENOSPC 17 stage ...
-
 Every call that changes a filesystem is counted, in whatever thread. `kill` is SIGKILL just before
-the call. An error is raised from it once, or from all that follow with `ENOSPC+`. With a step that
-is never reached the run is ordinary. At the end STEPS_FILE gets the number of steps.
+the call. An error is raised from it once, or from all that follow with `ENOSPC+`. With step 0,
+which is never reached, the run is ordinary.
+
+A walk over all steps is hundreds of runs, so `Faulty` starts one process that has imported the
+fetcher and is forked for each of them: every run is still a process of its own.
 """
 
 import collections.abc
+import contextlib
 import errno
+import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import threading
 import typing
 
 from fetcher import cli
+from tests.process.fetcher import rig
 
 _CHANGES = (
     "chmod", "fchmod", "fsync", "mkdir", "open", "pwrite", "rename", "replace", "rmdir", "unlink",
@@ -25,7 +29,51 @@ _CHANGES = (
 )  # fmt: skip
 
 
-class Steps:
+class Faulty:
+    """The process that is forked for each run; its runs' output goes through `folder`."""
+
+    def __init__(self, folder: pathlib.Path, process: subprocess.Popen[str]) -> None:
+        self._folder = folder
+        self._process = process
+
+    def run(self, fault: str, step: int, *arguments: str, environ: dict[str, str]) -> rig.Run:
+        """Run with a fault at a step."""
+        self._count.unlink(missing_ok=True)
+        asked = {"fault": fault, "step": step, "arguments": arguments, "environ": environ}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(asked), file=self._process.stdin, flush=True)
+        code = int(self._process.stdout.readline())
+        out, err = ((self._folder / name).read_text() for name in ("out", "err"))
+        return rig.Run(code=code, out=out, err=err)
+
+    def plain(self, *arguments: str, environ: dict[str, str] | None = None) -> rig.Run:
+        """Run without a fault."""
+        return self.run("none", 0, *arguments, environ=environ or {})
+
+    @property
+    def steps(self) -> int:
+        """How many steps the last run had that was not killed."""
+        return int(self._count.read_text())
+
+    @property
+    def _count(self) -> pathlib.Path:
+        return self._folder / "steps"
+
+
+@contextlib.contextmanager
+def forking(folder: pathlib.Path) -> collections.abc.Iterator[Faulty]:
+    """Start the process that is forked."""
+    folder.mkdir()
+    command = (sys.executable, "-m", "tests.process.fetcher.faulty")
+    process = rig.start(str(folder), command=command, stdin=subprocess.PIPE, stderr=None)
+    with process:
+        yield Faulty(folder, process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+class _Steps:
     """Counts changes and makes one of them fail."""
 
     def __init__(self, fault: str, at: int) -> None:
@@ -49,7 +97,7 @@ class Steps:
         raise OSError(code, os.strerror(code))
 
 
-def wrap(steps: Steps, name: str) -> None:
+def _wrap(steps: _Steps, name: str) -> None:
     original: collections.abc.Callable[..., object] = getattr(os, name)
 
     def counted(*args: typing.Any, **kwargs: typing.Any) -> object:
@@ -61,16 +109,40 @@ def wrap(steps: Steps, name: str) -> None:
     setattr(os, name, counted)
 
 
-def main() -> int:
-    steps = Steps(sys.argv[1], int(sys.argv[2]))
+def _run(folder: pathlib.Path, asked: dict[str, typing.Any]) -> int:
+    """In a process of its own: the command, with what it says in files."""
+    for number, name in ((1, "out"), (2, "err")):
+        with (folder / name).open("wb") as file:
+            os.dup2(file.fileno(), number)
+    os.environ |= asked["environ"]
+    steps = _Steps(asked["fault"], asked["step"])
     for name in _CHANGES:
-        wrap(steps, name)
-    code = cli.main(sys.argv[3:])
-    if said := os.environ.get("STEPS_FILE"):
+        _wrap(steps, name)
+    try:
+        return cli.main(asked["arguments"])
+    except SystemExit as e:
+        return e.code if isinstance(e.code, int) else 1
+    finally:
         count = str(steps.count)
-        pathlib.Path(said).write_text(count)
-    return code
+        (folder / "steps").write_text(count)
+
+
+def main() -> None:
+    folder = pathlib.Path(sys.argv[1])
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                code = _run(folder, json.loads(line))
+            except BaseException:  # noqa: BLE001 - as an interpreter ends.
+                sys.excepthook(*sys.exc_info())
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

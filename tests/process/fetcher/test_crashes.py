@@ -1,17 +1,16 @@
 """Kills and full disks at every step: nothing half is ever visible, and the next run finishes."""
 
+import collections.abc
 import pathlib
 import shutil
 import signal
-import sys
 import time
 
 import pytest
 
-from tests.process.fetcher import localhub, models, registries, rig, tars
+from tests.process.fetcher import faulty, localhub, models, registries, rig, tars
 
 pytestmark = pytest.mark.process
-FAULTY = (sys.executable, "-m", "tests.process.fetcher.faulty")
 SNAPSHOT = f"hub/models--org--m/snapshots/{localhub.COMMIT}"
 
 
@@ -22,20 +21,20 @@ def model(hub: localhub.LocalHub) -> localhub.Repo:
     return hub.repos["org/m"]
 
 
-def faulty(
-    hub: localhub.LocalHub, cache: pathlib.Path, fault: str, step: int
-) -> tuple[rig.Run, int]:
-    """Run with a fault at a step; returns how it ended and how many steps there were."""
-    said = cache.parent / "steps"
-    said.unlink(missing_ok=True)
-    run = rig.stage(
-        "hf://org/m",
-        cache,
-        "--connections=2",
-        environ=hub.environ(STEPS_FILE=str(said)),
-        command=(*FAULTY, fault, str(step)),
-    )
-    return run, int(said.read_text()) if said.exists() else 0
+@pytest.fixture(scope="module")
+def forked(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> collections.abc.Iterator[faulty.Faulty]:
+    with faulty.forking(tmp_path_factory.mktemp("faulty") / "said") as running:
+        yield running
+
+
+def stage(
+    forked: faulty.Faulty, hub: localhub.LocalHub, cache: pathlib.Path, fault: str, step: int
+) -> rig.Run:
+    """Run with a fault at a step."""
+    arguments = ("stage", "hf://org/m", f"--cache={cache}", "--connections=2")
+    return forked.run(fault, step, *arguments, environ=hub.environ())
 
 
 def check_visible(cache: pathlib.Path, model: localhub.Repo) -> None:
@@ -47,24 +46,26 @@ def check_visible(cache: pathlib.Path, model: localhub.Repo) -> None:
         assert (cache / "hub/models--org--m/refs/main").read_bytes() == localhub.COMMIT.encode()
 
 
-def check_next_run(hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo) -> None:
-    run = rig.stage("hf://org/m", cache, environ=hub.environ())
+def check_next_run(
+    forked: faulty.Faulty, hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
+) -> None:
+    run = stage(forked, hub, cache, "none", 0)
     assert run.code == 0, run.err
     assert rig.tree(cache / SNAPSHOT) == model.files
-    assert rig.run("verify", str(cache)).code == 0
+    assert forked.plain("verify", str(cache)).code == 0
 
 
 def test_a_kill_at_any_step_leaves_the_whole_or_nothing(
-    hub: localhub.LocalHub, tmp_path: pathlib.Path, model: localhub.Repo
+    forked: faulty.Faulty, hub: localhub.LocalHub, tmp_path: pathlib.Path, model: localhub.Repo
 ) -> None:
     step, killed = 1, True
     while killed:
         cache = tmp_path / f"cache-{step}"
         cache.mkdir()
-        run, _ = faulty(hub, cache, "kill", step)
+        run = stage(forked, hub, cache, "kill", step)
         killed = run.code == -signal.SIGKILL
         check_visible(cache, model)
-        check_next_run(hub, cache, model)
+        check_next_run(forked, hub, cache, model)
         # Killed between the marker and the removal of its own folder, it leaves that empty folder.
         assert len(rig.leftovers(cache)) <= 1
         shutil.rmtree(cache)
@@ -73,36 +74,39 @@ def test_a_kill_at_any_step_leaves_the_whole_or_nothing(
 
 
 def test_kills_again_and_again_come_to_an_end_and_use_no_more_than_the_models_space(
-    hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
+    forked: faulty.Faulty, hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
 ) -> None:
     for step in range(25, 60, 5):
-        faulty(hub, cache, "kill", step)
+        stage(forked, hub, cache, "kill", step)
         check_visible(cache, model)
         used = sum(p.stat().st_size for p in cache.rglob("*") if p.is_file())
         assert used < 3_100_000
         assert len(rig.leftovers(cache)) <= 1
-    check_next_run(hub, cache, model)
+    check_next_run(forked, hub, cache, model)
 
 
 @pytest.mark.parametrize("fault", ["ENOSPC", "ENOSPC+", "EIO"])
 def test_a_volume_that_fails_at_any_step_is_reported_and_never_half_visible(
-    hub: localhub.LocalHub, tmp_path: pathlib.Path, model: localhub.Repo, fault: str
+    forked: faulty.Faulty,
+    hub: localhub.LocalHub,
+    tmp_path: pathlib.Path,
+    model: localhub.Repo,
+    fault: str,
 ) -> None:
     first = tmp_path / "first"
     first.mkdir()
-    ordinary, steps = faulty(hub, first, fault, 0)
-    assert ordinary.code == 0
-    for step in range(1, steps + 1, 1 if fault == "ENOSPC" else 4):
+    assert stage(forked, hub, first, fault, 0).code == 0
+    for step in range(1, forked.steps + 1, 1 if fault == "ENOSPC" else 4):
         cache = tmp_path / f"cache-{step}"
         cache.mkdir()
-        run, _ = faulty(hub, cache, fault, step)
+        run = stage(forked, hub, cache, fault, step)
         wanted = (0, 14) if fault.startswith("ENOSPC") else (0, 20)
         assert run.code in wanted, (step, run.err)
         assert "Traceback" not in run.err, (step, run.err)
         if run.code == 0:
             assert rig.tree(cache / SNAPSHOT) == model.files
         check_visible(cache, model)
-        check_next_run(hub, cache, model)
+        check_next_run(forked, hub, cache, model)
         shutil.rmtree(cache)
 
 
@@ -117,18 +121,18 @@ def kill_half_way(hub: localhub.LocalHub, cache: pathlib.Path) -> None:
 
 
 def test_a_killed_run_resumes_in_the_middle_of_a_file_and_fetches_only_the_rest(
-    hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
+    forked: faulty.Faulty, hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
 ) -> None:
     kill_half_way(hub, cache)
     hub.seen.clear()
-    check_next_run(hub, cache, model)
+    check_next_run(forked, hub, cache, model)
     (seen,) = hub.asked("cdn")
     assert seen.range is not None
     assert 1_000_000 <= int(seen.range.removeprefix("bytes=").partition("-")[0]) <= 2_000_000
 
 
 def test_leftovers_that_were_damaged_are_noticed_and_fetched_anew(
-    hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
+    forked: faulty.Faulty, hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
 ) -> None:
     kill_half_way(hub, cache)
     (leftover,) = cache.glob(".partial-*/files")
@@ -140,21 +144,21 @@ def test_leftovers_that_were_damaged_are_noticed_and_fetched_anew(
     (leftover / "foreign/x").write_bytes(b"x")
     (leftover / "config.json").unlink(missing_ok=True)
     (leftover / "config.json").symlink_to("/etc/passwd")
-    check_next_run(hub, cache, model)
+    check_next_run(forked, hub, cache, model)
     assert pathlib.Path("/etc/passwd").read_bytes() != b"{}"
 
 
 def test_a_leftover_longer_than_the_file_is_dropped(
-    hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
+    forked: faulty.Faulty, hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
 ) -> None:
     kill_half_way(hub, cache)
     (leftover,) = cache.glob(".partial-*/files")
     (leftover / "a/w.safetensors").write_bytes(bytes(4_000_000))
-    check_next_run(hub, cache, model)
+    check_next_run(forked, hub, cache, model)
 
 
 def test_sigterm_ends_a_run_at_once_and_the_next_one_goes_on(
-    hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
+    forked: faulty.Faulty, hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
 ) -> None:
     half = stalled(hub, after=2_000_000)
     process = rig.start("stage", "hf://org/m", f"--cache={cache}", environ=hub.environ())
@@ -166,13 +170,13 @@ def test_sigterm_ends_a_run_at_once_and_the_next_one_goes_on(
     assert err.splitlines()[-1].startswith("interrupted: ")
     half.release()
     hub.seen.clear()
-    check_next_run(hub, cache, model)
+    check_next_run(forked, hub, cache, model)
     (seen,) = hub.asked("cdn")
     assert seen.range is not None
 
 
 def test_a_kill_while_unpacking_leaves_nothing_half(
-    cache: pathlib.Path, tmp_path: pathlib.Path
+    forked: faulty.Faulty, cache: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     tar = tars.pack(*(tars.file(f"model/{n}", models.noise(1000, seed=n)) for n in range(4)))
     files = {f"model/{n}": models.noise(1000, seed=n) for n in range(4)}
@@ -183,18 +187,18 @@ def test_a_kill_while_unpacking_leaves_nothing_half(
         layer["annotations"]["io.deis.oras.content.unpack"] = "true"
         uri = registry.push("m", [{**layer, "mediaType": f"{layer['mediaType']}+gzip"}])
         target = cache / "oci" / uri.partition("@")[2].replace(":", "-")
+        arguments = ("stage", uri, f"--cache={cache}", "--plain-http")
         step, killed = 1, True
         while killed:
-            command = (*FAULTY, "kill", str(step))
-            run = rig.stage(uri, cache, "--plain-http", command=command)
+            run = forked.run("kill", step, *arguments, environ={})
             killed = run.code == -signal.SIGKILL
             step += 1
             if target.exists():
                 assert rig.tree(target) == files
                 # Named before the kill: the next run proves it and fetches nothing again.
-                found = rig.stage(uri, cache, "--plain-http")
+                found = forked.plain(*arguments)
                 assert (found.code, found.summary["fetched"]) == (0, 0), found.err
-                assert rig.run("verify", str(cache)).code == 0
+                assert forked.plain("verify", str(cache)).code == 0
                 shutil.rmtree(cache)
                 cache.mkdir()
     assert step > 40
