@@ -38,7 +38,6 @@ test: check
 # In a short form; docs/benchmarks.md is written by `python -m bench --write`.
 bench: install
 	$(BIN)/python -m bench
-	$(BIN)/python -m bench.fetch --rounds 1 --mib 256
 	$(BIN)/python -m bench.coldstart_cluster --count 4
 
 # Lock again after a change of the dependencies in pyproject.toml.

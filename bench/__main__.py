@@ -1,7 +1,7 @@
-"""Every bench of the gateway, one after the other: ``python -m bench [--write]``.
+"""All benches but the cold start on the cluster, in turn: ``python -m bench [--write]``.
 
 In a short form, which shows that they run; with ``--write`` in the long one, whose figures are
-kept in ``docs/benchmarks.md``: 40 minutes, on a machine that should do nothing else.
+kept in ``docs/benchmarks.md``: 45 minutes, on a machine that should do nothing else.
 """
 
 import argparse
@@ -14,6 +14,7 @@ SHORT = {
     "demand": ("--count", "50"),
     "coldstart": ("--count", "20"),
     "soak": ("--minutes", "1", "--clients", "100"),
+    "fetch": ("--rounds", "1", "--mib", "256"),
 }
 
 

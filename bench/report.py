@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 # In the order of the page; the names are those of the modules.
-SECTIONS = ("gateway", "holds", "demand", "coldstart", "soak")
+SECTIONS = ("gateway", "holds", "demand", "coldstart", "soak", "fetch")
 _INTRODUCTION = """# Benchmarks
 
 Written by the benches (`python -m bench --write`), not by hand. Each figure is to be read beside
@@ -27,20 +27,26 @@ a ratio within one round.
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A figure and the most that it may be; ``stretch`` is what would be better still."""
+    """A figure and the most or the least that it may be, of which one is given; ``stretch`` is a
+    smaller most that would be better still."""
 
     what: str
     measured: float
-    at_most: float
+    at_most: float | None = None
+    at_least: float | None = None
     unit: str = ""
     stretch: float | None = None
 
     @property
     def held(self) -> bool:
-        return self.measured <= self.at_most
+        low = self.measured if self.at_least is None else self.at_least
+        high = self.measured if self.at_most is None else self.at_most
+        return low <= self.measured <= high
 
     def row(self) -> tuple[str, str, str, str]:
-        limit = f"≤ {_figure(self.at_most)}{self.unit}"
+        sign, bound = ("≥", self.at_least) if self.at_most is None else ("≤", self.at_most)
+        assert bound is not None, self.what
+        limit = f"{sign} {_figure(bound)}{self.unit}"
         if self.stretch is not None:
             limit += f", stretch {_figure(self.stretch)}{self.unit}"
         verdict = "held" if self.held else "**missed**"

@@ -25,6 +25,17 @@ def test_a_target_says_whether_it_was_held() -> None:
     assert rows[0][:3] == ("CPU", "1.3x", "≤ 1.25x, stretch 1x")
 
 
+def test_a_target_may_be_the_least_that_is_wanted() -> None:
+    rows = [
+        Target(what="speed", measured=measured, at_least=0.85, unit="x").row()
+        for measured in (0.8, 0.85)
+    ]
+    assert [row[1:] for row in rows] == [
+        ("0.8x", "≥ 0.85x", "**missed**"),
+        ("0.85x", "≥ 0.85x", "held"),
+    ]
+
+
 def test_the_figures_in_the_readme_are_those_of_the_page() -> None:
     page = {_cells(line) for line in report.PAGE.read_text().splitlines()}
     readme = (report.ROOT / "README.md").read_text()
