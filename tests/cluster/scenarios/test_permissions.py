@@ -19,6 +19,8 @@ from tests.process.fetcher import localhub
 
 USER = 1000
 USER_IMAGE = f"rig.local/busybox-{USER}:1"
+UIDS = {"root": 0, "another": USER}
+IMAGES = {"root": layout.BUSYBOX_IMAGE, "another": USER_IMAGE}
 FETCHER = 65532
 
 # An engine that reads staged weights, or brings its own where none are, and keeps things wherever
@@ -101,16 +103,20 @@ def fetched_first(caches: Caches) -> Services:
     return {
         (strategy, user): caches.begin(strategy, image, staged=True)
         for strategy in ("NodeLocalPVC", "HostPath")
-        for user, image in (("root", layout.BUSYBOX_IMAGE), ("another", USER_IMAGE))
+        for user, image in IMAGES.items()
     }
 
 
+# A folder of the node is root's own: nobody else's engine could fill it.
+FIRST = [("NodeLocalPVC", "root"), ("NodeLocalPVC", "another"), ("HostPath", "root")]
+
+
 @pytest.fixture(scope="module", autouse=True)
-def root_first(caches: Caches) -> dict[str, Trouble]:
-    """With an engine of root that fills the cache itself."""
+def engine_first(caches: Caches) -> Services:
+    """With an engine that fills the cache itself."""
     return {
-        strategy: caches.begin(strategy, layout.BUSYBOX_IMAGE, staged=False)
-        for strategy in ("NodeLocalPVC", "HostPath")
+        (strategy, user): caches.begin(strategy, IMAGES[user], staged=False)
+        for strategy, user in FIRST
     }
 
 
@@ -121,20 +127,19 @@ def test_an_engine_of_any_user_reads_staged_weights_and_keeps_its_own(
 ) -> None:
     service = fetched_first[strategy, user]
     service.endpoint.wait_ready()
-    uid = 0 if user == "root" else USER
     _assert_staged(caches.folder(service), strategy)
-    kept = caches.folder(service) / "vllm" / "kept" / f"by-{uid}"
-    assert kept.stat().st_uid == uid
+    kept = caches.folder(service) / "vllm" / "kept" / f"by-{UIDS[user]}"
+    assert kept.stat().st_uid == UIDS[user]
 
 
-@pytest.mark.parametrize("strategy", ["NodeLocalPVC", "HostPath"])
-def test_weights_are_staged_where_an_engine_of_root_was_before(
-    root_first: dict[str, Trouble], caches: Caches, strategy: str
+@pytest.mark.parametrize(("strategy", "user"), FIRST)
+def test_weights_are_staged_where_an_engine_of_any_user_was_before(
+    engine_first: Services, caches: Caches, strategy: str, user: str
 ) -> None:
-    service = root_first[strategy]
+    service = engine_first[strategy, user]
     service.endpoint.wait_ready()
     own = caches.folder(service) / "huggingface" / "hub" / "weights.bin"
-    assert own.stat().st_uid == 0
+    assert own.stat().st_uid == UIDS[user]
     service.edit(cache={"prewarm": True})
     staged = "an engine runs on the staged weights"
     service.endpoint.cluster.wait(staged, lambda: _is_offline(service), 90)
