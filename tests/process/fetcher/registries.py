@@ -104,6 +104,8 @@ def running(
         "log": {"level": "error"},
         "storage": {"filesystem": {"rootdirectory": str(folder / "root")}},
         "http": {"addr": f"127.0.0.1:{port}"},
+        # Layers that name addresses of their own are taken, as other registries do.
+        "validation": {"manifests": {"urls": {"allow": [".*"]}}},
         **({"auth": auth} if auth else {}),
     }
     (folder / "config.json").write_text(json.dumps(config))  # JSON is YAML.
@@ -262,16 +264,20 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def slow_blobs(registry: Registry, *, seconds: float) -> collections.abc.Iterator[str]:
-    """A proxy before a registry that holds each request for a blob; yields its host."""
+def in_front(
+    registry: Registry,
+    on_blob: collections.abc.Callable[[http.server.BaseHTTPRequestHandler], bool],
+) -> collections.abc.Iterator[str]:
+    """A proxy before a registry; `on_blob` may answer a request for a blob itself (True), or have
+    it passed on. Yields its host."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             pass
 
         def do_GET(self) -> None:
-            if "/blobs/" in self.path:
-                time.sleep(seconds)
+            if "/blobs/" in self.path and on_blob(self):
+                return
             sent = {k: v for k, v in self.headers.items() if k.lower() != "host"}
             answer = requests.get(f"http://{registry.host}{self.path}", headers=sent)
             self.send_response(answer.status_code)

@@ -7,6 +7,7 @@ import json
 import pathlib
 import platform
 import tarfile
+import time
 import typing
 
 import pytest
@@ -390,6 +391,11 @@ def test_a_token_service_is_answered(
     assert service.identity_token not in run.err + run.out
 
 
+def slowly(_: object) -> bool:
+    time.sleep(1.5)
+    return False
+
+
 def test_a_token_that_grows_old_between_layers_is_renewed(
     with_tokens: tuple[registries.Registry, registries.TokenService],
     cache: pathlib.Path,
@@ -400,7 +406,7 @@ def test_a_token_that_grows_old_between_layers_is_renewed(
     service.asked.clear()
     # docker-registry allows a minute of leeway for clocks, so a token is born that old.
     service.seconds = -57.0
-    with registries.slow_blobs(registry, seconds=1.5) as host:
+    with registries.in_front(registry, slowly) as host:
         slow = uri.replace(registry.host, host)
         option = auth_file(tmp_path / "auth", **{host: basic()})
         run = rig.stage(slow, cache, PLAIN, option, "--connections=1")
