@@ -5,18 +5,20 @@ serves them.
 """
 
 import base64
+import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import secrets
 import shutil
+import socket
+from collections.abc import Iterator
 
 from tests.cluster import errors, layout, machine, namespaces, programs
 from tests.process.fetcher import registries
 
 _PROGRAM = "docker-registry"
-_PORT = 5000
-HOST = f"{layout.NODE_ADDRESS}:{_PORT}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,12 +32,16 @@ class Served:
     authority: str  # The certificate to trust, as PEM.
 
 
-def start(instance: layout.Instance, files: dict[str, bytes]) -> Served:
-    """Fill a registry with ``files`` as an artifact and start it in the rig."""
-    if shutil.which("docker-registry") is None or shutil.which("htpasswd") is None:
+@contextlib.contextmanager
+def serving(instance: layout.Instance, files: dict[str, bytes]) -> Iterator[Served]:
+    """A registry in the rig, on a port of its own, with ``files`` as an artifact.
+
+    Raises MachineUnfit where the machine has no such program.
+    """
+    if shutil.which(_PROGRAM) is None or shutil.which("htpasswd") is None:
         raise errors.MachineUnfit("missing docker-registry or htpasswd: run install-packages")
-    folder = instance.state / "registry"
-    shutil.rmtree(folder, ignore_errors=True)
+    name = f"registry-{os.urandom(2).hex()}"
+    folder = instance.state / name
     folder.mkdir()
     with registries.with_basic(folder) as filled:
         good = filled.push_files("models/small", files)
@@ -49,21 +55,23 @@ def start(instance: layout.Instance, files: dict[str, bytes]) -> Served:
     content[7] ^= 1
     blob.write_bytes(content)
     _issue(folder)
-    _serve(instance, folder)
-    return Served(
-        model=good.replace(filled.host, HOST),
-        swapped=swapped.replace(filled.host, HOST),
-        absent=f"oci://{HOST}/models/small@sha256:{'0' * 64}",
-        docker_config=_docker_config(),
+    port = _free_port(instance)
+    host = f"{layout.NODE_ADDRESS}:{port}"
+    program = _serve(instance, name, port)
+    yield Served(
+        model=good.replace(filled.host, host),
+        swapped=swapped.replace(filled.host, host),
+        absent=f"oci://{host}/models/small@sha256:{'0' * 64}",
+        docker_config=_docker_config(host),
         authority=(folder / "tls.crt").read_text(),
     )
+    program.stop()
 
 
-def stop(instance: layout.Instance) -> None:
-    """Stop it; nothing happens where none runs."""
-    found = programs.find(instance, _PROGRAM)
-    if found is not None and found.alive():
-        found.stop()
+def _free_port(instance: layout.Instance) -> int:
+    with namespaces.network(instance.network), socket.socket() as probe:
+        probe.bind((layout.NODE_ADDRESS, 0))
+        return int(probe.getsockname()[1])
 
 
 def _issue(folder: pathlib.Path) -> None:
@@ -77,14 +85,14 @@ def _issue(folder: pathlib.Path) -> None:
     )  # fmt: skip
 
 
-def _serve(instance: layout.Instance, folder: pathlib.Path) -> None:
-    inside = layout.STATE / "registry"
+def _serve(instance: layout.Instance, name: str, port: int) -> programs.Program:
+    inside = layout.STATE / name
     config = {
         "version": 0.1,
         "log": {"level": "error"},
         "storage": {"filesystem": {"rootdirectory": str(inside / "root")}},
         "http": {
-            "addr": HOST,
+            "addr": f"{layout.NODE_ADDRESS}:{port}",
             "tls": {
                 "certificate": str(inside / "tls.crt"),
                 "key": str(inside / "tls.key"),
@@ -92,17 +100,17 @@ def _serve(instance: layout.Instance, folder: pathlib.Path) -> None:
         },
         "auth": {"htpasswd": {"realm": "rig", "path": str(inside / "htpasswd")}},
     }
-    (folder / "served.json").write_text(json.dumps(config))  # JSON is YAML.
-    stop(instance)
-    program = programs.start(instance, _PROGRAM, [_PROGRAM, "serve", inside / "served.json"])
+    (instance.state / name / "served.json").write_text(json.dumps(config))  # JSON is YAML.
+    program = programs.start(instance, name, [_PROGRAM, "serve", inside / "served.json"])
 
     def listens() -> bool:
-        namespaces.connect(instance.network, (layout.NODE_ADDRESS, _PORT), 1).close()
+        namespaces.connect(instance.network, (layout.NODE_ADDRESS, port), 1).close()
         return True
 
     programs.wait_until("the registry listens", listens, program=program)
+    return program
 
 
-def _docker_config() -> str:
+def _docker_config(host: str) -> str:
     pair = base64.b64encode(f"{registries.USER}:{registries.PASSWORD}".encode()).decode()
-    return json.dumps({"auths": {HOST: {"auth": pair}}})
+    return json.dumps({"auths": {host: {"auth": pair}}})

@@ -96,6 +96,20 @@ def volume(
     }
 
 
+def claim(name: str, storage_class: str) -> Object:
+    """A user's own claim of a volume of this class."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": storage_class,
+        },
+    }
+
+
 def environment(texts: dict[str, str]) -> list[Object]:
     """Literal variables of a container."""
     return [{"name": name, "value": text} for name, text in texts.items()]

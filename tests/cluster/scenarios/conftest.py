@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.cluster import cluster as running
-from tests.cluster import layout, noctaya
+from tests.cluster import errors, layout, noctaya, registry
+from tests.cluster.conftest import unfit
 from tests.cluster.scenarios import builders
 from tests.cluster.scenarios.endpoint import Endpoint
 from tests.process.fetcher import localhub
@@ -44,6 +45,16 @@ def open_hub(installed: running.Cluster) -> Iterator[localhub.LocalHub]:
         made.repos[f"noctaya/{name}"] = localhub.Repo(files=files)
     with made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def served(installed: running.Cluster) -> Iterator[registry.Served]:
+    """A registry beside the node, whose model is 1 MiB of weights."""
+    try:
+        with registry.serving(installed.instance, {"weights.bin": os.urandom(2**20)}) as made:
+            yield made
+    except errors.MachineUnfit as e:
+        unfit(e)
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.cluster import cluster as running
-from tests.cluster import errors, layout, noctaya, registry
-from tests.cluster.conftest import unfit
+from tests.cluster import layout, noctaya, registry
 from tests.cluster.scenarios import builders
 from tests.cluster.scenarios.conftest import Start
 from tests.cluster.scenarios.endpoint import Endpoint
@@ -20,15 +19,6 @@ TOKEN = "rig-token"
 MODEL_BYTES = 2**20
 
 Stage = Callable[..., Endpoint]
-
-
-@pytest.fixture(scope="module")
-def served(installed: running.Cluster) -> Iterator[registry.Served]:
-    try:
-        yield registry.start(installed.instance, {"weights.bin": os.urandom(MODEL_BYTES)})
-    except errors.MachineUnfit as e:
-        unfit(e)
-    registry.stop(installed.instance)
 
 
 @pytest.fixture(scope="module")
