@@ -6,6 +6,7 @@ they were. Bodies are never logged, since they hold what users wrote into enviro
 """
 
 import datetime
+import gc
 import http
 import json
 import logging
@@ -30,6 +31,11 @@ _CANNOT_LOAD = 4
 
 _PROBES = ("/healthz", "/readyz")
 
+# Containers that are made between two looks for cycles: a body alone has some thousands, and we
+# make no cycles. Python's own 700 cost a sync 7 % and, with the program's own objects looked at
+# each time, every hundredth one 25 ms.
+_COLLECT_EVERY = 10_000
+
 
 def create_app(settings: Settings | None = None) -> flask.Flask:
     """The WSGI application. Where the environment is not usable it says why and exits."""
@@ -43,7 +49,15 @@ def create_app(settings: Settings | None = None) -> flask.Flask:
         _route(app, path, chosen, recorder)
     for path in _PROBES:
         app.add_url_rule(path, path, _healthy)
+    _spare_the_collector()
     return app
+
+
+def _spare_the_collector() -> None:
+    """What is loaded now stays for good, and need not be looked through."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_EVERY, 20, 20)
 
 
 def _settings() -> Settings:

@@ -145,4 +145,8 @@ def without_nulls(value: Any) -> Any:
 
 def compact(value: Any) -> str:
     """JSON in one spelling: sorted keys, no spaces, ASCII (half a surrogate pair has no UTF-8)."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return _COMPACT(value)
+
+
+# Made once: `json.dumps` makes an encoder for each call that asks for anything special.
+_COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode

@@ -51,11 +51,8 @@ def choose(choice: RuntimeChoice, known: dict[str, Object]) -> Runtime | Unresol
 
 def usable_of(vendor: str, known: dict[str, Object]) -> list[Runtime]:
     """The vendor's runtimes that can be used."""
-    return [
-        found
-        for found in map(read, known.values())
-        if isinstance(found, Runtime) and found.spec.vendor == vendor
-    ]
+    of_vendor = (obj for obj in known.values() if objects.text(obj, "spec", "vendor") == vendor)
+    return [found for found in map(read, of_vendor) if isinstance(found, Runtime)]
 
 
 def not_lost(chosen: Runtime, used: str, known: dict[str, Object]) -> Runtime | Unresolved:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
 from hooks import wire
+from hooks.app import create_app
 from hooks.llmservice import sync as llmservice
-from tests.pure.hooks.world import World, service, serving
+from tests.pure.hooks.world import SETTINGS, World, service, serving
 
 PARENT = {"metadata": {"name": "m", "namespace": "ns"}}
 
@@ -118,3 +120,14 @@ def test_the_named_runtime_or_all_of_them_are_asked_for(runtime: Any, expected: 
     kind = {"apiVersion": "serving.noctaya.io/v1alpha1", "resource": "inferenceruntimes"}
     asked = [r for r in rules(service(runtime=runtime)) if r["resource"] == "inferenceruntimes"]
     assert asked == [kind | more for more in expected]
+
+
+def test_what_is_loaded_is_not_looked_through_for_garbage_again() -> None:
+    thresholds = gc.get_threshold()
+    try:
+        create_app(SETTINGS)
+        assert gc.get_freeze_count() > 1000
+        assert gc.get_threshold()[0] > 1000
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
