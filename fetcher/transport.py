@@ -42,14 +42,23 @@ _Origin = tuple[str, str, int]
 
 def origin(url: str) -> _Origin:
     """Scheme, host and port; the unit that a secret belongs to."""
-    parts = urllib.parse.urlsplit(url)
     try:
+        parts = urllib.parse.urlsplit(url)
         port = parts.port
     except ValueError as e:
-        raise errors.BadRemote(f"{uris.without_secrets(url)} has no usable port") from e
+        raise errors.BadRemote(f"{uris.without_secrets(url)} has no usable host or port") from e
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise errors.BadRemote(f"{uris.without_secrets(url)} is not an http or https address")
     return parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80)
+
+
+def joined(base: str, target: str) -> str:
+    """The address that a remote's word means, which may be relative to where it was said."""
+    try:
+        return urllib.parse.urljoin(base, target)
+    except ValueError as e:
+        shown = uris.without_secrets(base)
+        raise errors.BadRemote(f"{shown} leads to an address that cannot be read") from e
 
 
 class Answer:
@@ -264,7 +273,7 @@ def _redirected(answer: Answer) -> str:
     shown = uris.without_secrets(answer.url)
     if not location:
         raise errors.BadRemote(f"{shown} redirects to nowhere ({answer.status} without Location)")
-    target = urllib.parse.urljoin(answer.url, location)
+    target = joined(answer.url, location)
     if origin(answer.url)[0] == "https" and origin(target)[0] != "https":
         raise errors.BadRemote(f"{shown} redirects from https to http: refused")
     return target
@@ -326,7 +335,7 @@ def _named(shown: str, error: BaseException) -> errors.FetchError | errors.Trans
         case ssl.SSLError():
             return errors.Transient(f"{shown} does not speak TLS as expected: {cause.reason}")
         case urllib3.exceptions.LocationValueError():
-            return errors.BadRemote(f"{shown} is not an address: {cause}")
+            return errors.BadRemote(f"{shown} is not an address")
         # http.client's only word for a proxy that answers CONNECT with an error.
         case OSError() if "Tunnel connection failed: 4" in str(cause):
             return errors.BadRemote(f"{shown}: the proxy refuses to connect there: {cause}")

@@ -19,6 +19,19 @@ from fetcher import assembly, disk, errors, hashing, names, plans
 # constant for small tars it is a bomb.
 _RATIO = 10
 _SLACK_BYTES = 16 * 1024 * 1024
+# Long names, times and owners, for which a plain header has no room, take less.
+_LONG_HEADER_BYTES = 64 * 1024
+_LONG_HEADERS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+_HEADER_ERRORS: tuple[type[tarfile.HeaderError], ...] = (
+    tarfile.InvalidHeaderError,  # type: ignore[attr-defined]
+    tarfile.TruncatedHeaderError,  # type: ignore[attr-defined]
+)
 # zlib's number for "a gzip header and a 32 KiB window".
 _GZIP = 31
 
@@ -56,24 +69,50 @@ def unpack(
     source = typing.cast(typing.IO[bytes], stream)
     found: list[Unpacked] = []
     try:
-        with tarfile.open(fileobj=source, mode="r|", bufsize=assembly.BLOCK_BYTES) as tar:
-            for member in tar:
+        with tarfile.open(
+            fileobj=source, mode="r|", bufsize=assembly.BLOCK_BYTES, tarinfo=_Header
+        ) as tar:
+            for count, member in enumerate(tar, start=1):
+                if count > names.MAX_FILES:
+                    raise errors.Refused(
+                        f"{file.path!r} holds more than {names.MAX_FILES} files and folders"
+                    )
                 if (unpacked := _member(file, tar, member, target)) is not None:
                     found.append(unpacked)
-                if len(found) > names.MAX_FILES:
-                    raise errors.Refused(
-                        f"{file.path!r} unpacks to more than {names.MAX_FILES} files"
-                    )
         stream.read_to_end()
     except (tarfile.TarError, zlib.error, ValueError, EOFError) as e:
         # Damage on the way looks the same as a bad tar; the layer's digest tells them apart.
         stream.prove_layer()
-        raise errors.Refused(f"{file.path!r} is not a well-formed tar: {type(e).__name__}") from e
+        said = str(e) if isinstance(e, _BadHeader) else type(e).__name__
+        raise errors.Refused(f"{file.path!r} is not a well-formed tar: {said}") from e
     stream.prove_layer()
     stream.prove_content()
     if not found:
         raise errors.Refused(f"{file.path!r} unpacks to no files")
     return found
+
+
+class _BadHeader(ValueError):
+    """What no honest packer writes. Not tarfile's own error, which it takes for the end."""
+
+
+class _Header(tarfile.TarInfo):
+    """A header of a tar. tarfile reads what a long one announces into memory, so it is looked at
+    before: a packed gigabyte of zeros is a small layer."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> typing.Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _LONG_HEADERS and found.size > _LONG_HEADER_BYTES:
+            raise _BadHeader(f"a header of {found.size} bytes")
+        return found
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> typing.Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except _HEADER_ERRORS as e:
+            raise _BadHeader(str(e)) from e
 
 
 def _member(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import string
 import urllib.parse
 
 from fetcher import errors
@@ -128,7 +129,11 @@ def _artifact(uri: str, rest: str, revision: str | None) -> Artifact:
 
 
 def without_secrets(url: str) -> str:
-    """A URL fit for a log: signed queries and user names are left out."""
-    parts = urllib.parse.urlsplit(url)
+    """A URL fit for a log: without signed queries and user names, and in printable characters."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
     host = parts.netloc.rpartition("@")[2]
-    return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", ""))
+    shown = urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", ""))
+    return urllib.parse.quote(shown, safe=string.punctuation, errors="replace")

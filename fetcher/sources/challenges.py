@@ -148,5 +148,5 @@ def problem(body: bytes) -> str:
     try:
         first = json.loads(body)["errors"][0]
         return ascii(f"{first.get('code')}: {first.get('message')}")[:200]
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return "no reason given"

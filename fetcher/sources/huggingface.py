@@ -17,6 +17,8 @@ from fetcher import errors, names, plans, sources, transport, uris
 from fetcher.sources import replies
 
 _DEFAULT_ENDPOINT = "https://huggingface.co"
+# A page has a thousand entries, and a model at most a hundred thousand files.
+_MAX_PAGES = 1000
 _NEXT = re.compile(r'<([^>]+)>\s*;\s*rel="?next"?')
 _HEX40 = re.compile(r"[0-9a-f]{40}")
 _HEX64 = re.compile(r"[0-9a-f]{64}")
@@ -46,9 +48,14 @@ class Hub:
             self._commit = self._ask_commit()
         url = f"{self._endpoint}/api/models/{self._repo}/tree/{self._commit}"
         files: list[plans.RemoteFile] = []
-        following: str | None = f"{url}?recursive=true&expand=false"
-        while following is not None:
-            following = self._list_page(following, files)
+        page = f"{url}?recursive=true&expand=false"
+        for _ in range(_MAX_PAGES):
+            following = self._list_page(page, files)
+            if following is None:
+                break
+            page = following
+        else:
+            raise errors.Refused(f"{self._model} is listed on more than {_MAX_PAGES} pages")
         if not files:
             raise errors.NotFound(f"{self._model} has no files at commit {self._commit}")
         return plans.Plan(resolved=self._commit, files=tuple(files))
@@ -110,7 +117,7 @@ class Hub:
             raise errors.Refused(f"{self._model} has more than {names.MAX_FILES} files")
         if link is None or not entries:
             return None
-        following: str = urllib.parse.urljoin(url, link[1])
+        following = transport.joined(url, link[1])
         if transport.origin(following) != transport.origin(url):
             raise errors.BadRemote(
                 f"{self._endpoint} continues its listing on another host: refused"

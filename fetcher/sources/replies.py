@@ -37,7 +37,7 @@ def load_json(answer: transport.Answer, wanted: str) -> typing.Any:
 def parse_json(body: bytes, answer: transport.Answer, wanted: str) -> typing.Any:
     try:
         return json.loads(body)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         kind = answer.content_type or "something"
         raise errors.BadRemote(
             f"{uris.without_secrets(answer.url)} answers {kind} where {wanted} was expected: a "

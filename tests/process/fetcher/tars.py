@@ -27,5 +27,10 @@ def pack(*entries: tarfile.TarInfo | tuple[tarfile.TarInfo, bytes]) -> bytes:
     return out.getvalue()
 
 
+def damaged(tar: bytes, offset: int) -> bytes:
+    """A tar with one byte changed."""
+    return tar[:offset] + bytes([tar[offset] ^ 1]) + tar[offset + 1 :]
+
+
 def gz(content: bytes) -> bytes:
     return gzip.compress(content, compresslevel=6, mtime=0)

@@ -80,6 +80,9 @@ def web_page(exchange: localhub.Exchange) -> bool:
     return exchange.send(200, page, {"Content-Type": "text/html; charset=utf-8"})
 
 
+JSON = {"Content-Type": "application/json"}
+
+
 def silence(exchange: localhub.Exchange) -> bool:
     time.sleep(3)
     return exchange.send(503)
@@ -230,6 +233,21 @@ FINAL: dict[str, tuple[localhub.Fault, int, str]] = {
         "redirects without end",
     ),
     "a redirect to nowhere": (on("resolve", status(302)), 16, "redirects to nowhere"),
+    "a redirect to an address that cannot be read": (
+        on("resolve", status(302, {"Location": "http://[s3cr3t"})),
+        16,
+        "leads to an address that cannot be read",
+    ),
+    "a redirect to no host": (
+        on("resolve", status(302, {"Location": "http://a..b/\x1b[31m?s3cr3t"})),
+        16,
+        "http://a..b/%1B[31m is not an address",
+    ),
+    "JSON without bottom": (
+        on("revision", lambda e: e.send(200, b"[" * 200_000, JSON)),
+        16,
+        "a login page stands in between",
+    ),
     "a redirect to a file": (
         on("resolve", status(302, {"Location": "file:///etc/passwd"})),
         16,
@@ -384,6 +402,17 @@ def test_a_listing_that_leads_astray_is_left(
     fields = {"Content-Type": "application/json", "Link": f'<{link}>; rel="next"'}
     hub.fault = lambda e: e.kind == "tree" and e.send(200, page, fields)
     assert rig.stage("hf://org/m", cache, environ=hub.environ()).code == code
+
+
+def test_a_listing_of_folders_without_end_is_left(
+    hub: localhub.LocalHub, cache: pathlib.Path
+) -> None:
+    page = b'[{"type":"directory","path":"d"}]'
+    fields = {**JSON, "Link": '<?again>; rel="next"'}
+    hub.fault = lambda e: e.kind == "tree" and e.send(200, page, fields)
+    run = rig.stage("hf://org/m", cache, environ=hub.environ())
+    assert (run.code, "listed on more than" in run.reason) == (13, True), run.err
+    assert len(hub.asked("tree")) < 2000
 
 
 def test_a_file_named_like_a_clients_bookkeeping_is_staged_as_the_repository_has_it(

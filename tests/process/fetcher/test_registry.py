@@ -6,6 +6,7 @@ import hashlib
 import json
 import pathlib
 import platform
+import resource
 import tarfile
 import time
 import typing
@@ -170,6 +171,17 @@ BAD_TARS: dict[str, bytes] = {
     "over another layer": tars.pack(tars.file("config.json", b"evil")),
     "line break": tars.pack(tars.file("model/a\nb", b"a")),
     "nothing": tars.pack(tars.entry("model", type=tarfile.DIRTYPE)),
+    "damaged header behind a good file": tars.damaged(
+        tars.pack(tars.file("model/a", b"a"), tars.file("model/b", b"b")), 1024
+    ),
+    "cut header behind a good file": tars.pack(
+        tars.file("model/a", b"a"), tars.file("model/b", b"b")
+    )[: 1024 + 100],
+    "damaged long name": tars.pack(
+        tars.file("model/a", b"a"),
+        (tars.entry("long", type=tarfile.XHDTYPE, size=9), b"0 path=b\n"),
+        tars.file("model/b", b"b"),
+    ),
     "no tar": b"this is not a tar at all" * 100,
     "cut tar": tars.pack(tars.file("model/a", models.noise(100_000)))[:60_000],
 }
@@ -187,6 +199,30 @@ def test_a_hostile_tar_leaves_nothing(
     assert not (cache / "oci").exists()
     for outside in (cache.parent / "evil", cache / "model-evil", pathlib.Path("/tmp/evil")):
         assert not outside.exists()
+
+
+def test_a_header_of_a_tar_is_not_taken_into_memory_however_long_it_is(
+    registry: registries.Registry, cache: pathlib.Path
+) -> None:
+    # Noise, so that it is no bomb by its ratio.
+    long = models.noise(200_000_000)
+    header = tars.entry("model/long", type=tarfile.XHDTYPE, size=len(long))
+    layer = {**packed(tars.pack((header, long))), "mediaType": TGZ.removesuffix("+gzip")}
+    run = rig.stage(push(registry, layer), cache, PLAIN, preexec_fn=little_memory)
+    assert (run.code, "a header of 200000000 bytes" in run.reason) == (13, True), run.err
+
+
+def little_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (180_000_000, 180_000_000))
+
+
+def test_folders_without_end_are_refused(
+    registry: registries.Registry, cache: pathlib.Path
+) -> None:
+    entries = [tars.entry(f"model/{n % 10}", type=tarfile.DIRTYPE) for n in range(100_001)]
+    layer = {**packed(tars.pack(*entries)), "mediaType": TGZ.removesuffix("+gzip")}
+    run = rig.stage(push(registry, layer), cache, PLAIN)
+    assert (run.code, "more than 100000 files and folders" in run.reason) == (13, True), run.err
 
 
 def test_a_bomb_is_refused(registry: registries.Registry, cache: pathlib.Path) -> None:

@@ -63,6 +63,17 @@ def test_a_url_is_shown_without_user_query_and_fragment() -> None:
 
 
 @pytest.mark.parametrize(
+    "url",
+    ["http://[", "http://[zz]/?secret", "http://a\u2100b/?secret", "//\x1b[31m/\ud800?secret"],
+)
+def test_a_url_that_cannot_be_read_or_printed_is_shown_all_the_same(url: str) -> None:
+    shown = uris.without_secrets(url)
+    assert shown.isprintable()
+    assert shown.isascii()
+    assert "secret" not in shown
+
+
+@pytest.mark.parametrize(
     ("uri", "resolved", "folder", "refs"),
     [
         ("hf://o/m", "c" * 40, f"hub/models--o--m/snapshots/{'c' * 40}", ["main"]),
