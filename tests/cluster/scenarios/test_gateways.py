@@ -21,6 +21,9 @@ TWO: Object = {"metadata": {"annotations": {REPLICAS: "2"}}}
 # Of one gateway, in a cold start.
 HELD = 3
 
+# For so long a Pod may take to start before the status calls it trouble.
+STUCK_SECONDS = 120 + PATIENCE_SECONDS
+
 
 @pytest.fixture(scope="module")
 def two(start: Start) -> Endpoint:
@@ -40,8 +43,19 @@ def resized(start: Start) -> Endpoint:
     return start("resized", "echo-steady", idle_seconds=10)
 
 
+@pytest.fixture(scope="module")
+def kept_from_two(start: Start) -> Endpoint:
+    """One gateway, in a namespace that has no room for so small a Pod as a scaler's."""
+    service = start("kept", beside=(_least_memory(),))
+    service.wait_armed()
+    _annotate(service, "2")
+    return service
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _all_at_once(two: Endpoint, restarted: Endpoint, resized: Endpoint) -> None:
+def _all_at_once(
+    two: Endpoint, restarted: Endpoint, resized: Endpoint, kept_from_two: Endpoint
+) -> None:
     """Their starts overlap."""
 
 
@@ -136,6 +150,50 @@ def test_an_eviction_of_the_second_gateway_waits_for_the_first(two: Endpoint) ->
     two.cluster.wait("the budget allows one again", lambda: _allowed(two) == 1)
     _evict(two, second)
     _gateways(two, 2)
+
+
+def test_a_scaler_that_cannot_start_leaves_the_one_gateway_to_wake_the_model(
+    kept_from_two: Endpoint,
+) -> None:
+    service = kept_from_two
+
+    def told() -> bool:
+        seen = service.condition("AutoscalingReady")
+        assert "a Pod that is to answer KEDA does not start" in seen["message"], seen
+        assert "minimum memory usage per Container is 100Mi" in seen["message"], seen
+        # KEDA goes on with whom it has.
+        return bool(seen["status"] == "True")
+
+    service.cluster.wait("the status says why", told, STUCK_SECONDS)
+    (before,) = _gateways(service, 1)
+    assert service.at(before).queue()["scalerConnected"]
+    since = service.cluster.audit.mark()
+    assert service.ask("By way of the old one").finished
+    service.wait_asleep()
+    assert service.replica_numbers(since) == [1, 0]
+    (after,) = _gateways(service, 1)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+    where = f"-n={service.namespace}"
+    service.cluster.kubectl("delete", "limitrange", "least", where)
+    # What was refused is tried again ever more seldom.
+    nudge = ("annotate", "replicaset", "--all", "--overwrite", "rig.noctaya.io/nudged=1")
+    service.cluster.kubectl(*nudge, where)
+    _gateways(service, 2)
+    service.wait_armed()
+    assert service.ask("By way of the scaler").finished
+    assert "does not start" not in service.condition("AutoscalingReady")["message"]
+
+
+def _least_memory() -> Object:
+    """A limit range that refuses the scaler of several, and nobody else."""
+    least = {"type": "Container", "min": {"memory": "100Mi"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "least"},
+        "spec": {"limits": [least]},
+    }
 
 
 def _gateways(service: Endpoint, number: int) -> list[Object]:
