@@ -186,7 +186,7 @@ class Assembly:
         if not disk.is_plain(found) or found.st_size > self.file.size:
             return False
         self._fd = disk.open_old(self.path)
-        os.fchmod(self._fd, 0o644)
+        disk.set_mode(self._fd, 0o644)
         block = memoryview(bytearray(BLOCK_BYTES))
         while count := os.preadv(self._fd, [block], self.written):
             self._hash.update(block[:count])

@@ -94,9 +94,23 @@ def make_folders(root: pathlib.Path, relative: pathlib.PurePosixPath) -> pathlib
                 raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(folder)) from None
         else:
             # mkdir obeys the umask; readers of other uids need the bits all the same.
-            folder.chmod(_FOLDER_MODE | (folder.stat().st_mode & stat.S_ISGID))
+            set_mode(folder, _FOLDER_MODE | (folder.stat().st_mode & stat.S_ISGID))
             sync_folder(parent)
     return folder
+
+
+def set_mode(target: int | pathlib.Path, mode: int) -> None:
+    """Give a file or folder of ours its mode, or find that everybody may do as much already.
+
+    A mounted SMB share shows every file as another user's, with the mount's own mode, and lets
+    nobody change it.
+    """
+    try:
+        os.chmod(target, mode)
+    except PermissionError:
+        wanted = mode & 0o777
+        if os.stat(target).st_mode & wanted != wanted:
+            raise
 
 
 def open_folder(root: pathlib.Path, name: str) -> None:
@@ -107,7 +121,7 @@ def open_folder(root: pathlib.Path, name: str) -> None:
     with named(root):
         folder = make_folders(root, pathlib.PurePosixPath(name))
         if stat.S_IMODE(folder.lstat().st_mode) & 0o777 != 0o777:
-            folder.chmod(0o777)
+            set_mode(folder, 0o777)
 
 
 def open_new(path: pathlib.Path) -> int:
@@ -115,7 +129,7 @@ def open_new(path: pathlib.Path) -> int:
     fd = os.open(
         path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE
     )
-    os.fchmod(fd, _FILE_MODE)
+    set_mode(fd, _FILE_MODE)
     return fd
 
 
@@ -150,10 +164,14 @@ def write_durably(path: pathlib.Path, content: bytes) -> None:
 
 
 def sync_folder(path: pathlib.Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the names in a folder durable, where its filesystem has a way to."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    except OSError as e:
+        # What filesystems answer that know fsync for files only, as some over a network.
+        if e.errno != errno.EINVAL:
+            raise
     finally:
         os.close(fd)
 

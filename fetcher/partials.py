@@ -298,7 +298,7 @@ def _create(root: pathlib.Path, key: str, timing: Timing) -> Partial:
 
 def _make(path: pathlib.Path) -> None:
     path.mkdir()
-    path.chmod(0o755 | (path.stat().st_mode & stat.S_ISGID))
+    disk.set_mode(path, 0o755 | (path.stat().st_mode & stat.S_ISGID))
 
 
 def _remove_others(root: pathlib.Path, key: str, mine: Partial, timing: Timing) -> None:

@@ -2,7 +2,7 @@
 
 Every call that changes a filesystem is counted, in whatever thread. `kill` is SIGKILL just before
 the call. An error is raised from it once, or from all that follow with `ENOSPC+`. With step 0,
-which is never reached, the run is ordinary.
+which is never reached, the run is ordinary. `EPERM:chmod` fails every call of one kind instead.
 
 A walk over all steps is hundreds of runs, so `Faulty` starts one process that has imported the
 fetcher and is forked for each of them: every run is still a process of its own.
@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ from fetcher import cli
 from tests.process.fetcher import rig
 
 _CHANGES = (
-    "chmod", "fchmod", "fsync", "mkdir", "open", "pwrite", "rename", "replace", "rmdir", "unlink",
+    "chmod", "fsync", "mkdir", "open", "pwrite", "rename", "replace", "rmdir", "unlink",
     "utime",
 )  # fmt: skip
 
@@ -62,11 +63,12 @@ class Faulty:
 
 
 @contextlib.contextmanager
-def forking(folder: pathlib.Path) -> collections.abc.Iterator[Faulty]:
+def forking(folder: pathlib.Path, *, umask: int = -1) -> collections.abc.Iterator[Faulty]:
     """Start the process that is forked."""
     folder.mkdir()
     command = (sys.executable, "-m", "tests.process.fetcher.faulty")
-    process = rig.start(str(folder), command=command, stdin=subprocess.PIPE, stderr=None)
+    ends: dict[str, typing.Any] = {"stdin": subprocess.PIPE, "stderr": None}
+    process = rig.start(str(folder), command=command, umask=umask, **ends)
     with process:
         yield Faulty(folder, process)
         assert process.stdin is not None
@@ -78,7 +80,7 @@ class _Steps:
 
     def __init__(self, fault: str, at: int) -> None:
         self.count = 0
-        self._fault = fault
+        self._fault, _, self._kind = fault.partition(":")
         self._at = at
         self._lock = threading.Lock()
 
@@ -86,7 +88,10 @@ class _Steps:
         with self._lock:
             self.count += 1
             lasting = self._fault.endswith("+")
-            if self.count != self._at and not (lasting and self.count > self._at > 0):
+            if self._kind:
+                if name != self._kind:
+                    return
+            elif self.count != self._at and not (lasting and self.count > self._at > 0):
                 return
         if self._fault == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -103,7 +108,8 @@ def _wrap(steps: _Steps, name: str) -> None:
     def counted(*args: typing.Any, **kwargs: typing.Any) -> object:
         changes = name != "open" or args[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
         if changes:
-            steps.next(name)
+            folder = name == "fsync" and stat.S_ISDIR(os.fstat(args[0]).st_mode)
+            steps.next("fsync of a folder" if folder else name)
         return original(*args, **kwargs)
 
     setattr(os, name, counted)

@@ -110,6 +110,28 @@ def test_a_volume_that_fails_at_any_step_is_reported_and_never_half_visible(
         shutil.rmtree(cache)
 
 
+@pytest.mark.parametrize("fault", ["EPERM:chmod", "EINVAL:fsync of a folder"])
+def test_what_shares_on_a_network_cannot_do_is_done_without(
+    forked: faulty.Faulty,
+    hub: localhub.LocalHub,
+    cache: pathlib.Path,
+    model: localhub.Repo,
+    fault: str,
+) -> None:
+    run = stage(forked, hub, cache, fault, 0)
+    assert run.code == 0, run.err
+    assert rig.tree(cache / SNAPSHOT) == model.files
+
+
+def test_files_that_nobody_else_could_read_are_no_success(
+    hub: localhub.LocalHub, cache: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    with faulty.forking(tmp_path / "said", umask=0o077) as closed:
+        run = stage(closed, hub, cache, "EPERM:chmod", 0)
+    assert (run.code, "belongs to" in run.reason) == (15, True), run.err
+    assert rig.tree(cache) == {}
+
+
 def kill_half_way(hub: localhub.LocalHub, cache: pathlib.Path) -> None:
     """Kill a run when two megabytes of its weights are on the volume."""
     half = stalled(hub, after=2_000_000)
