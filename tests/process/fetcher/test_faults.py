@@ -12,7 +12,7 @@ from tests.process.fetcher import localhub, models, rig
 
 pytestmark = pytest.mark.process
 SHARD = "model-00001-of-00002.safetensors"
-FAST = ("--tries=3", "--idle-timeout-seconds=1")
+FAST = ("--tries=2", "--idle-timeout-seconds=1")
 
 
 @pytest.fixture(autouse=True)
