@@ -91,9 +91,7 @@ def _crd(
         },
     }
     if rules:
-        root["x-kubernetes-validations"] = [
-            {"rule": rule.rule, "message": rule.message} for rule in rules
-        ]
+        root["x-kubernetes-validations"] = [_at_creation(rule) for rule in rules]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -208,6 +206,18 @@ def _condition() -> CRD:
                 "description": "Generation of the spec that this condition was computed from.",
             },
         },
+    }
+
+
+def _at_creation(rule: Rule) -> CRD:
+    """A rule of the whole object, which an API server would else hold against every later write.
+
+    A status and finalizers are written to objects older than the rule, too.
+    """
+    return {
+        "rule": f"oldSelf.hasValue() || {rule.rule}",
+        "message": rule.message,
+        "optionalOldSelf": True,
     }
 
 

@@ -92,3 +92,11 @@ def test_kubectl_finds_and_shows_it(crd: Any) -> None:
     assert version["additionalPrinterColumns"]
     status = root(crd)["properties"]["status"]["properties"]
     assert {"observedGeneration", "conditions"} <= set(status)
+
+
+@BOTH
+def test_a_rule_of_the_whole_object_is_for_its_creation_only(crd: Any) -> None:
+    """It would refuse the status of an older object, and Metacontroller's finalizer on it."""
+    for rule in root(crd).get("x-kubernetes-validations", []):
+        assert rule["rule"].startswith("oldSelf.hasValue() || ")
+        assert rule["optionalOldSelf"] is True
