@@ -15,13 +15,14 @@ _MIB = 2**20
 _PROGRAM_MIB = 128
 _REQUEST_KIB = 64
 
-# What a gateway keeps of waiting requests' bodies, and what it needs for one of the largest.
+# What a gateway keeps of waiting requests' bodies, and what it needs for one of the largest: with
+# less, such a request would be told to come again for ever.
 _HELD_MIB = 256
 _LEAST_HELD_MIB = 64
 
 
-class AnnotationError(ValueError):
-    """An annotation of an LLMService has a value that means nothing; the message names both."""
+class GatewayError(ValueError):
+    """An LLMService asks for gateways that cannot be; the message says what to change."""
 
 
 def plan_gateway(
@@ -32,7 +33,7 @@ def plan_gateway(
     runtime: Runtime,
     engine: plan.Engine,
 ) -> plan.Gateway:
-    """What the gateways are told and given. Raises AnnotationError."""
+    """What the gateways are told and given. Raises GatewayError."""
     resources, held_bytes = _resources(spec.endpoint.resources, spec.endpoint.max_queue)
     tls = None if spec.scaling.external_scaler is None else spec.scaling.external_scaler.tls
     replicas = _replicas(parent, settings)
@@ -59,7 +60,7 @@ def _replicas(parent: Object, settings: Settings) -> int:
         return settings.gateway_replicas
     if re.fullmatch("[1-9][0-9]{0,2}", value):
         return int(value)
-    raise AnnotationError(
+    raise GatewayError(
         f"annotation {names.GATEWAY_REPLICAS} is {value!r}; expected a number from 1 to 999"
     )
 
@@ -78,7 +79,7 @@ def formation_of(replicas: int) -> plan.Formation:
 def _data_heartbeats(parent: Object) -> bool:
     value = objects.annotation(parent, names.DATA_HEARTBEATS)
     if value not in (None, "true", "false"):
-        raise AnnotationError(
+        raise GatewayError(
             f"annotation {names.DATA_HEARTBEATS} is {value!r}; expected 'true' or 'false'"
         )
     return value == "true"
@@ -114,13 +115,21 @@ def _resources(given: GatewayResources | None, max_queue: int) -> tuple[Object, 
 
     What is given is taken as it is. Else the limit of memory covers the program, a full queue and
     the bodies in it; a smaller limit means fewer bodies, never less than one of the largest.
+    Raises GatewayError where the limit has no place for that: the kernel would end the gateway
+    under load, and all streams with it.
     """
     limits = _amounts(given.limits if given else None)
     requests = _amounts(given.requests if given else None)
     used_mib = _PROGRAM_MIB + -(-max_queue * _REQUEST_KIB // 1024)
     if "memory" in limits:
         free_mib = int(quantity.parse(limits["memory"]) // _MIB) - used_mib
-        held_mib = min(_HELD_MIB, max(_LEAST_HELD_MIB, free_mib))
+        if free_mib < _LEAST_HELD_MIB:
+            raise GatewayError(
+                f"spec.endpoint.resources.limits.memory is {limits['memory']}; with maxQueue"
+                f" {max_queue} a gateway needs {used_mib + _LEAST_HELD_MIB}Mi: raise it, lower"
+                " spec.endpoint.maxQueue, or leave the limit out"
+            )
+        held_mib = min(_HELD_MIB, free_mib)
     else:
         held_mib = _HELD_MIB
         asked_mib = -(-quantity.parse(requests.get("memory", "0")) // _MIB)

@@ -103,7 +103,7 @@ def _gateway(
 ) -> plan.Gateway:
     try:
         return gateways.plan_gateway(parent, spec, settings, runtime=runtime, engine=container)
-    except gateways.AnnotationError as error:
+    except gateways.GatewayError as error:
         raise _mistake(Reason.SPEC_INVALID, str(error)) from None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hooks.k8s import quantity
@@ -181,6 +183,27 @@ def test_a_smaller_limit_holds_less_and_a_request_of_the_users_stays() -> None:
         "limits": {"memory": "300Mi"},
         "requests": {"cpu": "1", "memory": "128Mi"},
     }
+
+
+@pytest.mark.parametrize(
+    ("limit", "queue"), [("128Mi", 1), ("198Mi", 100), ("1Gi", 20_000), ("1", 1)]
+)
+def test_a_limit_without_a_place_for_a_large_request_is_refused(limit: str, queue: int) -> None:
+    world = World()
+    world.settle()
+    before = world.deployment("gateway")
+    resources = {"limits": {"memory": limit}}
+    world.edit(endpoint={"maxQueue": queue, "resources": resources})
+    world.settle()
+    assert world.ready()[2] == "SpecInvalid"
+    message = world.condition("Ready")["message"]
+    needed = re.search(r"limits.memory is \S+; with maxQueue \d+ a gateway needs (\d+Mi)", message)
+    assert needed is not None
+    assert world.deployment("gateway") == before
+    world.edit(endpoint={"maxQueue": queue, "resources": {"limits": {"memory": needed[1]}}})
+    world.settle()
+    assert world.ready()[2] == "GatewayStarting"
+    assert flags(pod(world)["containers"][0])["--held-bytes"] == str(64 * MIB)
 
 
 def test_heartbeats_are_data_where_an_annotation_says_so() -> None:
