@@ -133,9 +133,14 @@ class Answer:
 
     def frame(self, data: bytes) -> bool:
         """Send one chunk, at least four bytes long, that is framed already; only where
-        ``takes_frames`` says so and nothing is pending."""
+        ``takes_frames`` says so and nothing is pending. This is the road of every token: a
+        connection that is closing takes bytes too, and drops them."""
         self._tail = data[-2 - dialects.BOUNDARY_LENGTH : -2]
-        return self._send(data)
+        transport = self._transport
+        if transport is None:
+            return True
+        transport.write(data)
+        return self._protocol.writing_paused
 
     def flush(self) -> None:
         if self._pending:

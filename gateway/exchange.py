@@ -9,6 +9,7 @@ chunks before and after it, never sees it.
 """
 
 import asyncio
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -77,6 +78,7 @@ class Exchange:
         "_head",
         "_head_bytes",
         "_headers",
+        "_heard",
         "_keep_alive",
         "_kind",
         "_last_byte",
@@ -118,6 +120,7 @@ class Exchange:
         self._waiter: asyncio.Future[None] | None = None
         self._within, self._kind = 0.0, ""  # What is waited for, and how long, while it is.
         self._last_byte = loop.time()
+        self._heard = False  # Whether anything came since ``check`` looked last.
         self.began = False  # Whether any byte of an answer came.
 
     # What handlers call.
@@ -186,8 +189,11 @@ class Exchange:
 
     def check(self, now: float) -> None:
         """Fail where the engine was silent for longer than what waits allows. Called from time to
-        time by whoever owns the connection: a timer per request would cost more than its parser."""
-        if self._waiter is not None and now - self._last_byte > self._within:
+        time by whoever owns the connection: a timer per request would cost more than its parser,
+        and a look at the clock per token more than its frame."""
+        if self._heard:
+            self._last_byte, self._heard = now, False
+        elif self._waiter is not None and now - self._last_byte > self._within:
             self.fail(self._kind)
 
     async def _wait(self, within: float, kind: str) -> None:
@@ -204,14 +210,14 @@ class Exchange:
     def feed(self, data: bytes) -> None:
         frames = self._frames
         if frames is not None and self._between_chunks and is_frame(data):
-            self._last_byte = self._loop.time()
+            self._heard = True
             if frames(data):
                 self._pause()
             return
         parser = self._parser
         if parser is None or self._error is not None:
             return
-        self._last_byte = self._loop.time()
+        self._heard = True
         self.began = True
         if self._head is None:
             self._head_bytes += len(data)
@@ -326,6 +332,18 @@ def is_frame(data: bytes) -> bool:
     """Whether ``data``, read at the beginning of a chunk, is that chunk to its end: then its size
     line is what its own length demands. False for what only the parser should judge: short ones,
     extensions, other spellings of the size."""
-    line = data.find(b"\r\n", 0, 8)
-    size = len(data) - line - 4
-    return size >= _MIN_FRAME and data[:line] == b"%x" % size and data.endswith(b"\r\n")
+    line = _size_line(len(data))
+    return line is not None and data.startswith(line) and data.endswith(b"\r\n")
+
+
+# A stream's frames have few lengths, and to write out a number costs more than to look it up.
+@functools.lru_cache(maxsize=4096)
+def _size_line(length: int) -> bytes | None:
+    """What a frame of so many bytes begins with: there is at most one size that its own digits
+    make fit, and none for 21, 262 and so on."""
+    for digits in range(1, 8):
+        size = length - digits - len(b"\r\n\r\n")
+        line = b"%x\r\n" % max(size, 0)
+        if size >= _MIN_FRAME and len(line) == digits + len(b"\r\n"):
+            return line
+    return None

@@ -11,7 +11,7 @@ from gateway.sources import nap
 # A stat costs microseconds; while requests wait it is all that stands between them and a new
 # address.
 _HURRIED = 0.02
-_RELAXED = 0.5
+_RELAXED = 1.0
 
 
 class FileSource:

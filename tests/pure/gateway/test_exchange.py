@@ -110,7 +110,14 @@ def test_the_rest_of_a_cut_size_line_is_not_taken_for_a_chunk(
         b"+8\r\n12345678\r\n",
         b"8;x=y\r\n12345678\r\n",
         b"8\n12345678\r\n",
+        b"10\r\n1234567890abcde\r\n",  # No chunk has this length.
+        b"\r\n1234567890abcdefg\r\n",
     ],
 )
 def test_only_the_parser_judges_what_is_not_plainly_one_chunk(data: bytes) -> None:
     assert not is_frame(data)
+
+
+def test_a_chunk_of_any_size_is_known_by_its_length() -> None:
+    for size in (*range(8, 5000), 0xFFFF, 0x10000, 0xFFFFF):
+        assert is_frame(_frame(b"x" * size)), size
