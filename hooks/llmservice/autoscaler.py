@@ -12,15 +12,32 @@ from hooks.llmservice.words import Words
 _WAITS_FOR_GATEWAY = "the ScaledObject is made once a gateway replica is available"
 _WAITS_FOR_WEIGHTS = "the ScaledObject is made once the weights are staged"
 
+# KEDA's words for a scaler that it got no answer from, be it that no handshake succeeded.
+_SILENT_SCALER = "no metric specs returned from scalers"
 
-def verdict(words: Words | None, seen: Seen, deadlines: Deadlines) -> Verdict:
-    """The condition; ``words`` is None until the autoscaling Decorator has written any."""
+
+def verdict(words: Words | None, seen: Seen, deadlines: Deadlines, *, certificate: str) -> Verdict:
+    """The condition; ``words`` is None until the autoscaling Decorator has written any.
+
+    ``certificate`` is the Secret that the scaler shows; empty where it speaks no TLS.
+    """
     said = _said(words, seen)
+    if certificate and _SILENT_SCALER in said.message:
+        said = dataclasses.replace(said, message=said.message + _hint(certificate))
     if words is None or not deadlines.passed(seen.scaler.stuck_since, GATEWAY_DEADLINE_SECONDS):
         return said
     # KEDA may be content with the Pod before it, and does not know why one does not answer.
-    message = f"{said.message}; a Pod that is to answer KEDA does not start: {seen.scaler.trouble}"
+    message = f"{said.message}; a Pod that is to answer KEDA does not start: {seen.scaler.stuck}"
     return dataclasses.replace(said, message=message)
+
+
+def _hint(certificate: str) -> str:
+    """KEDA 2.20 does not tell a refused certificate from an absent scaler, nor looks again."""
+    return (
+        f"; where the scaler is available, one of the two does not accept the other's certificate:"
+        f" compare Secret {certificate} with what the authenticationRef names, and once it is"
+        " right, delete the Pod that answers KEDA, so that KEDA reads it again"
+    )
 
 
 def _said(words: Words | None, seen: Seen) -> Verdict:

@@ -8,7 +8,7 @@ from hooks.k8s.objects import Object
 from hooks.llmservice import autoscaler, failures, names
 from hooks.llmservice.failures import Deadlines, Failed
 from hooks.llmservice.names import ServiceName
-from hooks.llmservice.observe import BackendSeen, Seen
+from hooks.llmservice.observe import BackendSeen, DeploymentSeen, Seen
 from hooks.llmservice.plan import Plan, Unresolved
 from hooks.llmservice.pods import PodSeen, Stage
 from hooks.llmservice.reasons import Reason
@@ -42,9 +42,10 @@ def judge(
     """The status of ``parent``; ``words`` is what the autoscaling Decorator wrote, if anything."""
     deadlines = Deadlines(now=now)
     failed = failures.find(seen, objects.mapping(parent, "status", "lastFailure"), deadlines)
-    autoscaling = autoscaler.verdict(words, seen, deadlines)
+    certificate = outcome.gateway.scaler_tls if isinstance(outcome, Plan) else ""
+    autoscaling = autoscaler.verdict(words, seen, deadlines, certificate=certificate)
     row = _row(seen, failed, autoscaling)
-    ready = row.ready
+    ready = _with_stuck_gateway(row.ready, seen.gateway, deadlines)
     if isinstance(outcome, Unresolved):
         ready = false(outcome.reason, outcome.message)
     verdicts = {"Ready": ready, "Degraded": row.degraded, "AutoscalingReady": autoscaling}
@@ -59,6 +60,16 @@ def judge(
         status=status | _names(outcome, parent) | failures.remember(failed, seen.backend),
         look_again_seconds=deadlines.next_seconds,
     )
+
+
+def _with_stuck_gateway(ready: Verdict, gateway: DeploymentSeen, deadlines: Deadlines) -> Verdict:
+    """Other gateways serve, so that nothing is degraded; a change of the spec may not arrive."""
+    if not gateway.available:
+        return ready
+    if not deadlines.passed(gateway.stuck_since, failures.GATEWAY_DEADLINE_SECONDS):
+        return ready
+    message = f"{ready.message}; a gateway's Pod does not become ready: {gateway.stuck}"
+    return dataclasses.replace(ready, message=message)
 
 
 def _row(seen: Seen, failed: Failed, autoscaling: Verdict) -> _Row:

@@ -25,8 +25,9 @@ class DeploymentSeen:
     # Since when it is not; None where it is, or where nothing tells.
     unavailable_since: datetime.datetime | None
     trouble: str  # Why it has no Pods, or what they say; may be empty.
-    # Since when the first of those Pods waits, or none can be made; None where there is no trouble.
+    # Since when the first of its Pods waits, or none can be made; None where all are ready.
     stuck_since: datetime.datetime | None
+    stuck: str  # What is to be said once that has taken too long; never empty.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,14 +94,26 @@ def _own(wanted: Object, component: str, request: wire.CompositeRequest) -> Depl
         if available
         else since or objects.time(deployment, "metadata", "creationTimestamp"),
         trouble=trouble,
-        stuck_since=_stuck_since(deployment, found, component) if trouble else None,
+        stuck_since=_stuck_since(deployment, found, component),
+        stuck=trouble or _silence(wanted),
     )
+
+
+def _silence(wanted: Object) -> str:
+    """What to do about a Pod that is not ready and does not say why."""
+    labels = objects.mapping(wanted, "spec", "selector", "matchLabels")
+    chosen = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    namespace = objects.text(wanted, "metadata", "namespace")
+    return f"it says no more than that it is not ready: kubectl logs -n {namespace} -l {chosen}"
 
 
 def _stuck_since(
     deployment: Object, found: list[Object], component: str
 ) -> datetime.datetime | None:
-    refused = objects.time(objects.condition(deployment, "ReplicaFailure"), "lastTransitionTime")
+    refused = None
+    if pods.forbidden(deployment):
+        condition = objects.condition(deployment, "ReplicaFailure")
+        refused = objects.time(condition, "lastTransitionTime")
     read = [pods.read(pod, component) for pod in found]
     waiting = [pod.since for pod in read if pod.stage is not pods.Stage.READY]
     return min((since for since in (refused, *waiting) if since is not None), default=None)

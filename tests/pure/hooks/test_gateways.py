@@ -163,6 +163,49 @@ def test_a_scaler_of_several_that_does_not_start_shows_beside_what_keda_says() -
     assert "no Secret scaler" in autoscaling["message"]
 
 
+RUNS_UNREADY = {"name": "gateway", "state": {"running": {}}}
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+@pytest.mark.parametrize(
+    ("container", "words"),
+    [
+        (scenes.waiting("ErrImagePull") | {"name": "gateway"}, "image"),
+        (RUNS_UNREADY, "kubectl logs -n ns -l app.kubernetes.io/component=gateway"),
+    ],
+)
+def test_a_gateway_that_does_not_start_shows_while_another_serves(
+    count: str, container: Obj, words: str
+) -> None:
+    world = serving(several(count))
+    world.add_pod("m-gateway-1", component="gateway", containerStatuses=[container])
+    world.settle()
+    assert "Pod does not" not in world.condition("Ready")["message"]
+    assert world.ask_composite()["resyncAfterSeconds"] > 0
+    world.pass_time(120)
+    world.settle()
+    assert world.ready() == ("Ready", "True", "Available")
+    before, _, after = world.condition("Ready")["message"].partition("; a gateway's Pod does not")
+    assert before == "replicas ready: 1, wanted: 1"
+    assert words in after
+    assert world.ask_composite()["resyncAfterSeconds"] == 0
+    world.pods.clear()
+    world.settle()
+    assert world.condition("Ready")["message"] == before
+
+
+@pytest.mark.parametrize(("scaling", "named"), [(TLS, True), ({}, False)])
+def test_what_keda_says_of_a_silent_scaler_is_explained_where_there_are_certificates(
+    scaling: Obj, named: bool
+) -> None:
+    world = serving(World(service(scaling=scaling)))
+    world.keda_says("False", "ScaledObjectCheckFailed", "no metric specs returned from scalers x")
+    world.settle()
+    autoscaling = world.condition("AutoscalingReady")
+    assert (autoscaling["status"], autoscaling["reason"]) == ("False", "ScaledObjectCheckFailed")
+    assert ("compare Secret scaler with" in autoscaling["message"]) is named
+
+
 def creating(name: str) -> Obj:
     return scenes.waiting("ContainerCreating") | {"name": name}
 
