@@ -13,6 +13,7 @@ from hooks.llmservice.arrange import is_going, is_marked
 from hooks.llmservice.memory import restore
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import Unresolved
+from hooks.llmservice.render import program
 from hooks.llmservice.resolve import read_spec
 from hooks.llmservice.weights import Weights
 from hooks.llmservice.words import Words, encode
@@ -157,10 +158,20 @@ def _kept(
         kept = restore(request.attachments)
         return [render.with_available_since(obj, seen.available_since) for obj in kept]
     wanted = _rendered(request.parent, seen, spec)
-    if not formation.is_rolled_out(seen.scaler):
+    if not _answers_as_asked(seen.scaler, spec):
         # Whoever answers KEDA so far has the certificate, or none, that it was started with.
         wanted = render.with_authentication_of(wanted, seen.attached)
     return [wanted]
+
+
+def _answers_as_asked(scaler: Object, spec: LLMServiceSpec) -> bool:
+    """Whether who answers KEDA has the certificate that is asked for, or none.
+
+    An edit is seen here before the Composite has given it to the Deployment.
+    """
+    external = spec.scaling.external_scaler
+    asked = external.tls.server_secret_name if external is not None and external.tls else ""
+    return program.tls_secret(scaler) == asked and formation.is_rolled_out(scaler)
 
 
 def _rendered(parent: Object, seen: _Seen, spec: LLMServiceSpec) -> Object:

@@ -1,5 +1,6 @@
 """What the Pods of our own program have in common, be it a gateway or the scaler of several."""
 
+from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names
 from hooks.llmservice.plan import Plan
@@ -10,6 +11,7 @@ SCALER_PORT = 9090
 _USER = 65532
 
 _TLS_FOLDER = "/etc/noctaya/scaler-tls"
+_TLS_VOLUME = "scaler-tls"
 
 
 def deployment(plan: Plan, name: str, component: str, *, replicas: int, pod: Object) -> Object:
@@ -99,14 +101,21 @@ def tls_volumes(plan: Plan) -> list[Object]:
     """The Secret of whoever serves KEDA. Without it the Pod waits, as KEDA could not be told
     apart from anybody else."""
     secret = plan.gateway.scaler_tls
-    return [{"name": "scaler-tls", "secret": {"secretName": secret}}] if secret else []
+    return [{"name": _TLS_VOLUME, "secret": {"secretName": secret}}] if secret else []
+
+
+def tls_secret(deployment: Object) -> str:
+    """The Secret by which a Deployment of whoever serves KEDA does so; empty where by none."""
+    volumes = objects.items(deployment, "spec", "template", "spec", "volumes")
+    by_name = {volume.get("name"): volume for volume in volumes}
+    return objects.text(by_name.get(_TLS_VOLUME, {}), "secret", "secretName")
 
 
 def tls_mounts(plan: Plan) -> list[Object]:
     """Where it is; a folder without subPath, since only such a one follows the Secret."""
     if not plan.gateway.scaler_tls:
         return []
-    return [{"mountPath": _TLS_FOLDER, "name": "scaler-tls", "readOnly": True}]
+    return [{"mountPath": _TLS_FOLDER, "name": _TLS_VOLUME, "readOnly": True}]
 
 
 def metadata(plan: Plan, name: str, component: str) -> Object:

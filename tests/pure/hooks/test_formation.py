@@ -229,3 +229,20 @@ def test_what_is_left_of_several_is_made_whole_at_once() -> None:
     del world.owned["Service.v1"]["ns/m-scaler"], world.owned[DEPLOYMENTS]["ns/m-gateway"]
     world.run_composite()
     assert seen(world) == SEVERAL
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("before", "after"), [({}, TLS), (TLS, {})], ids=["asked for", "given up"])
+def test_an_edit_of_certificates_reaches_keda_after_who_answers_it(
+    count: int, before: Obj, after: Obj
+) -> None:
+    """Whichever of the two controllers sees the edit first."""
+    world = at_rest(count)
+    world.edit(scaling=before)
+    world.settle()
+    end(world)
+    world.settle()
+    shown = "authenticationRef" in trigger(world)
+    world.edit(scaling=after)
+    world.run_decorator()
+    assert ("authenticationRef" in trigger(world)) is shown is bool(before)
