@@ -1,27 +1,65 @@
 """A quiet cluster is silent."""
 
 import datetime
+import os
 import time
+from collections.abc import Iterator
+
+import pytest
 
 from tests.cluster import audit
+from tests.cluster import cluster as running
+from tests.cluster.scenarios import builders
 from tests.cluster.scenarios.conftest import Start
+from tests.cluster.scenarios.endpoint import Endpoint
 
 QUIET_SECONDS = 120
+IDLE_SERVICES = 20
+
+# What we write for one of them. A ScaledObject's status is KEDA's to write.
+KINDS = ("llmservice", "deployment", "service", "serviceaccount", "rolebinding")
 
 # KEDA's own words about a new ScaledObject may still reach the status this long after.
 SETTLING = datetime.timedelta(seconds=15)
 
 
-def test_an_idle_service_is_not_written_to(start: Start) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def idle(installed: running.Cluster) -> Iterator[list[Endpoint]]:
+    """Many services in a namespace of their own."""
+    names = [f"idle-{number}" for number in range(IDLE_SERVICES)]
+    namespace = f"idle-{os.urandom(2).hex()}"
+    installed.kubectl("create", "namespace", namespace)
+    services = [builders.service(namespace, name, "echo-quick") for name in names]
+    installed.apply({"apiVersion": "v1", "kind": "List", "items": services})
+    yield [Endpoint(installed, namespace, name) for name in names]
+    installed.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def test_idle_services_are_not_written_to(idle: list[Endpoint], start: Start) -> None:
     """By nobody at all, while other workers keep the cluster busy."""
-    quiet = start("quiet")
-    quiet.wait_asleep()
-    asleep = datetime.datetime.fromisoformat(quiet.condition("Ready")["lastTransitionTime"])
-    end = asleep + SETTLING + datetime.timedelta(seconds=QUIET_SECONDS)
-    time.sleep(max(0.0, (end - datetime.datetime.now(datetime.UTC)).total_seconds()))
-    assert quiet.writes(), "the audit log shows no write at all: it is not being read rightly"
-    late = [event for event in quiet.writes() if event.at > asleep + SETTLING]
-    assert [str(event) for event in late if not _keeps_books(event)] == []
+    services = [start("quiet"), *idle]
+    for service in services:
+        service.wait_asleep()
+    since = datetime.datetime.now(datetime.UTC) + SETTLING
+    time.sleep(SETTLING.total_seconds())
+    before = _versions(idle[0])
+    assert len(before) >= IDLE_SERVICES * len(KINDS)
+    time.sleep(QUIET_SECONDS)
+    assert _versions(idle[0]) == before
+    for service in (services[0], idle[0]):
+        written = service.writes()
+        assert written, "the audit log shows no write at all: it is not being read rightly"
+        late = [event for event in written if event.at > since and not _keeps_books(event)]
+        assert [str(event) for event in late] == []
+
+
+def _versions(service: Endpoint) -> dict[str, str]:
+    """The resource versions of all in its namespace that is ours, by kind and name."""
+    return {
+        f"{kind}/{found['metadata']['name']}": found["metadata"]["resourceVersion"]
+        for kind in KINDS
+        for found in service.cluster.objects(kind, service.namespace)
+    }
 
 
 def _keeps_books(event: audit.Event) -> bool:
