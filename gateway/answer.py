@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from gateway import dialects
+from gateway import dialects, vanishing
 from gateway.errors import ClientGone, Refusal
 from gateway.headers import UNBUFFERED, Headers, find
 
@@ -214,8 +214,8 @@ class Answer:
         if self._transport is None:
             return
         if not self._transport.is_closing():
-            connection = self._transport.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            with vanishing.borrowed(self._transport.get_extra_info("socket")) as connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self._transport.abort()
 
     def response(self) -> web.StreamResponse:

@@ -2,7 +2,8 @@
 
 Refusal       answered to the client: a status and an OpenAI error body before the 200, an error
               event after it
-NothingSent   the replica took no connection, so the request joins the activation again
+NothingSent   the replica took no connection, so the request joins the activation again; Exhausted,
+              where it was never asked
 UpstreamLost  the engine broke off; ``began`` says whether a byte of its answer had come
 ClientGone    nobody is left to answer
 """
@@ -71,6 +72,13 @@ class NothingSent(Exception):
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
         self.kind = kind
+
+
+class Exhausted(NothingSent):
+    """It was this machine that had no descriptor or no memory for it, not the replica's refusal."""
+
+    def __init__(self) -> None:
+        super().__init__("exhausted")
 
 
 class UpstreamLost(Exception):

@@ -1,12 +1,13 @@
 """Passing one request to one replica, and the answer back, byte for byte."""
 
 import asyncio
+import random
 import time
 
-from gateway import dialects, headers, upstream
+from gateway import dialects, headers, upstream, waiting
 from gateway.calls import Call
 from gateway.deps import Deps
-from gateway.errors import UpstreamLost
+from gateway.errors import Exhausted, Refusal, UpstreamLost
 from gateway.exchange import Exchange, Head
 from gateway.outcomes import Outcome
 from gateway.replicas import Replica
@@ -36,6 +37,9 @@ async def forward(call: Call, replica: Replica, deps: Deps, deadline: float | No
             await _answer(call, exchange, head, deps)
         finally:
             deps.pool.give_back(exchange, keep=not replica.terminating)
+    except Exhausted as e:
+        deps.signals.upstream_error(e.kind)
+        raise _exhausted() from None
     finally:
         replica.in_flight -= 1
     call.bill.outcome = Outcome.SERVED
@@ -107,6 +111,19 @@ async def _join_stream(call: Call, exchange: Exchange, head: Head, idle: float) 
         return
     body = await exchange.collect(_ERROR_BODY_LIMIT, within=idle)
     raise dialects.unwrap(head.status, b"" if encoded else body)
+
+
+def _exhausted() -> Refusal:
+    return Refusal(
+        503,
+        "gateway_exhausted",
+        "this gateway has no file descriptor or memory left for a connection to the engine",
+        outcome=Outcome.EXHAUSTED,
+        retry_after=waiting.retry_after(
+            waiting.RETRY_WHEN_FULL,
+            jitter=random.random(),  # noqa: S311 - no secret.
+        ),
+    )
 
 
 def _before(deadline: float) -> bool:

@@ -21,6 +21,7 @@ class Outcome(enum.StrEnum):
     NOT_ACTIVATABLE = "not_activatable"
     UPSTREAM_ERROR = "upstream_error"  # The engine broke off, before or after its first byte.
     UPSTREAM_TIMEOUT = "upstream_timeout"
+    EXHAUSTED = "exhausted"  # No descriptor or memory was left for a connection to the engine.
     ABANDONED = "abandoned"  # The client left.
     SHUTDOWN = "shutdown"
     FAULT = "fault"  # A bug of ours.

@@ -32,6 +32,8 @@ from gateway.watching import Watchers
 
 # What is left this long before the end is answered, so that the answers still get out.
 _LAST_WORDS = 5.0
+# How late a client that vanished half a minute ago may be noticed.
+_LOOK_FOR_VANISHED = 10.0
 
 
 def run(settings: Settings) -> int:
@@ -145,6 +147,7 @@ class _Gateway:
         if self._grpc is not None:
             await self._grpc.start()
             where["scaler_listen"] = str(self._settings.scaler_listen)
+        self._drop_vanished()
         log.info("gateway started", **where)
 
     async def run_until(self, asked: asyncio.Event) -> bool:
@@ -190,8 +193,16 @@ class _Gateway:
             await asyncio.sleep(0.02)
 
     def _close_idle(self) -> None:
-        busy = {running.call.http.protocol for running in self._deps.running}
-        self._server.close_idle(busy | self._watchers.connections)
+        self._server.close_idle(self._busy())
+
+    def _drop_vanished(self) -> None:
+        self._server.drop_vanished(self._busy())
+        self._deps.loop.call_later(_LOOK_FOR_VANISHED, self._drop_vanished)
+
+    def _busy(self) -> set[object]:
+        """Connections that carry a request."""
+        requests = {running.call.http.protocol for running in self._deps.running}
+        return requests | self._watchers.connections
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         return await pipeline.serve(http, self._deps)

@@ -6,35 +6,52 @@ last one's handler has run again.
 """
 
 import asyncio
+import errno
 import ssl
 from typing import cast
 
 from gateway import vanishing
-from gateway.errors import NothingSent
+from gateway.errors import Exhausted, NothingSent
 from gateway.exchange import Exchange
 from gateway.headers import Headers
 from gateway.replicas import Address
 
 # Long enough for one lost SYN (the kernel sends it again after 1 s), short against any activation.
 CONNECT_TIMEOUT = 3.0
+# What this machine lacks and the replica has nothing to do with; it may have it again in a moment.
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_EXHAUSTED_PAUSE = 0.1
 
 
 async def connect(
     address: Address, *, within: float = CONNECT_TIMEOUT, tls: ssl.SSLContext | None = None
 ) -> "Connection":
-    """Raises NothingSent where no connection comes about."""
-    loop = asyncio.get_running_loop()
+    """Raises NothingSent where no connection comes about, and its subclass Exhausted where that is
+    this machine's fault all the time."""
+    exhausted = False
     try:
         async with asyncio.timeout(within):
-            _, connection = await loop.create_connection(
-                lambda: Connection(address, loop), address.host, address.port, ssl=tls
-            )
+            while True:
+                try:
+                    return await _connect(address, tls)
+                except OSError as e:
+                    exhausted = e.errno in _EXHAUSTED
+                    if not exhausted:
+                        raise
+                await asyncio.sleep(_EXHAUSTED_PAUSE)
     except TimeoutError:
-        raise NothingSent("connect_timeout") from None
+        raise Exhausted if exhausted else NothingSent("connect_timeout") from None
     except ConnectionRefusedError:
         raise NothingSent("refused") from None
     except OSError as e:
         raise NothingSent("unreachable") from e
+
+
+async def _connect(address: Address, tls: ssl.SSLContext | None) -> "Connection":
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(
+        lambda: Connection(address, loop), address.host, address.port, ssl=tls
+    )
     return connection
 
 

@@ -179,11 +179,15 @@ class Gateway:
 
     async def at_rest(self) -> None:
         """Settled, and also what outlives a request is gone: the lease, the activation, memory.
-        Nothing happened meanwhile that the gateway itself would call a fault."""
+        And no faults meanwhile."""
         self.tell()
         await self.until(active=False, activation=None)
         await self.settled()
         assert self.resident_kib() - self._resident_kib < _SLACK_KIB
+        self.no_faults()
+
+    def no_faults(self) -> None:
+        """Nothing happened that the gateway itself would call a fault."""
         faults = self.log("request failed") + self.log("connection failed")
         faults += [line for line in self.log("library") if line["level"] == "error"]
         assert not faults

@@ -1,6 +1,7 @@
 """What the machine runs out of, and that the gateway outlasts it."""
 
 import asyncio
+import json
 import resource
 from pathlib import Path
 
@@ -41,8 +42,7 @@ async def test_without_file_descriptors_it_serves_on_does_not_spin_and_comes_bac
             running.send(wire.post("/v1/chat/completions", {"stream": True}))
             await running.head()
             assert await running.chunk() == stubs.CHUNK_1
-            limit = gateway.open_files() + 10
-            resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
+            allow(gateway, gateway.open_files() + 10)
             crowd = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(100)]
             before = gateway.cpu_seconds()
             await asyncio.sleep(2)
@@ -53,6 +53,67 @@ async def test_without_file_descriptors_it_serves_on_does_not_spin_and_comes_bac
             writer.close()
         await rig.eventually(answers)
         await gateway.settled()
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+async def test_a_request_that_no_descriptor_is_left_for_is_refused_and_nothing_else_suffers(
+    tmp_path: Path, spare: int
+) -> None:
+    """The replica is not at fault: it keeps its place, and nobody is to start another."""
+    async with rig.Gateway(tmp_path) as gateway, stubs.Engine() as engine:
+        gateway.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        async with gateway.client() as one, gateway.client() as two:
+            for client in (one, two):
+                await client.ask(wire.get("/healthz"))
+            allow(gateway, gateway.open_files() + spare)
+            before = gateway.cpu_seconds()
+            answers = await asyncio.gather(one.ask(PLAIN), two.ask(PLAIN))
+            assert gateway.cpu_seconds() - before < 0.2, "it waits, it does not try over and over"
+            assert sorted(a.status for a in answers) == [200] * spare + [503] * (2 - spare)
+            for answer in answers:
+                if answer.status == 503:
+                    assert answer.error()["code"] == "gateway_exhausted"
+                    assert int(answer.header("retry-after") or 0) >= 1
+            state = json.loads((await one.ask(wire.get("/noctaya/queue"))).body)
+            assert (state["replicas"]["ready"], state["activation"]) == (1, None)
+            again = asyncio.create_task(one.ask(PLAIN))
+            if not spare:
+                # It waits for a descriptor rather than for its replica.
+                await asyncio.sleep(0.5)
+                assert not again.done()
+            allow(gateway, 1000)
+            assert (await again).status == 200
+        gateway.tell()
+        await gateway.ready(0)
+        await gateway.settled()
+
+
+async def test_held_streams_outlast_a_time_without_descriptors(tmp_path: Path) -> None:
+    """Their replica is neither read of, nor asked, nor connected to until there is one again."""
+    async with rig.Gateway(tmp_path) as gateway, stubs.Engine(stubs.stream) as engine:
+        async with gateway.client() as held:
+            held.send(wire.post("/v1/chat/completions", {"stream": True}))
+            await held.head()
+            allow(gateway, gateway.open_files())
+            gateway.tell(rig.endpoint(engine.port))
+            before = gateway.cpu_seconds()
+            beats = [await held.chunk() for _ in range(10)]
+            assert set(beats) == {b": keep-alive\n\n"}
+            assert gateway.cpu_seconds() - before < 0.5, "it waits, it does not try over and over"
+            assert not engine.health_checks
+            allow(gateway, 1000)
+            text, complete = await held.rest()
+            assert complete
+            assert text.endswith(stubs.CHUNK_1 + stubs.CHUNK_2 + stubs.DONE)
+        gateway.tell()
+        await gateway.ready(0)
+        await gateway.settled()
+
+
+def allow(gateway: rig.Gateway, files: int) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (files, most))
 
 
 async def test_clients_that_give_up_fast_leave_no_memory_behind(tmp_path: Path) -> None:

@@ -8,61 +8,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.process.gateway import rig, stubs, wire
+from tests.process.gateway.fuzzing import BOUNDED, LIMITS, damaged
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 CHAT = "/v1/chat/completions"
-LIMITS = ("--first-byte-timeout-seconds", "0.2", "--idle-timeout-seconds", "0.2")
-BOUNDED = settings(
-    max_examples=200,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-
-
-@st.composite
-def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
-    """``whole`` with a few bytes lost, doubled, replaced or put in."""
-    data = bytearray(whole)
-    for _ in range(draw(st.integers(0, 4))):
-        at = draw(st.integers(0, len(data) - 1)) if data else 0
-        size = draw(st.integers(1, 12))
-        put = draw(st.one_of(st.binary(max_size=6), st.sampled_from(_TRICKS)))
-        match draw(st.integers(0, 3)):
-            case 0:
-                del data[at : at + size]
-            case 1:
-                data[at:at] = data[at : at + size]
-            case 2:
-                data[at : at + len(put)] = put
-            case _:
-                data[at:at] = put
-    return bytes(data)
-
-
-_TRICKS = [
-    b"\r\n",
-    b"\n",
-    b"\r\n\r\n",
-    b"\x00",
-    b" ",
-    b":",
-    b"chunked",
-    b"Transfer-Encoding: chunked\r\n",
-    b"Content-Length: 3\r\n",
-    b"0\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\n",
-    b"data: ",
-    b"%2e%2e/",
-    b"ffffffffffffffff\r\n",
-]
-
 PLAIN = wire.post(CHAT, {"messages": ["hello"]})
 CHUNKED = (
     f"POST {CHAT} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -84,8 +38,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[rig
         gateway.tell()
         await gateway.ready(0)
         await gateway.settled()
-        assert not [line for line in gateway.log("library") if line["level"] == "error"]
-        assert not gateway.log("request failed") + gateway.log("connection failed")
+        gateway.no_faults()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -140,6 +140,105 @@ async def test_a_waiting_client_that_vanished_takes_its_demand_with_it(running: 
 
 
 @without_packets
+async def streaming_client(folder: Path) -> None:
+    cut = asyncio.Event()
+
+    async def talk(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(stubs.STREAM_HEAD)
+        try:
+            while True:
+                await to.chunk(stubs.CHUNK_1)
+                await asyncio.sleep(0.2)
+        finally:
+            cut.set()
+
+    async with (
+        rig.Gateway(folder) as gateway,
+        stubs.Engine(talk) as engine,
+        gateway.client() as client,
+    ):
+        gateway.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        client.send(CHAT)
+        await client.head()
+        await client.chunk()
+        await vanishes(client, gateway)
+        await asyncio.wait_for(cut.wait(), 20)
+        gateway.tell()
+        await gateway.settled()
+
+
+async def vanishes(client: wire.Client, gateway: rig.Gateway) -> None:
+    """Long before the kernel gives up, which takes it a quarter of an hour."""
+    with network.dropped(client.writer.get_extra_info("sockname")[1]):
+
+        async def gone() -> bool:
+            demand: int = (await gateway.queue())["demand"]
+            return demand == 0
+
+        await rig.eventually(gone, within=120)
+        assert (await gateway.last_request())["outcome"] == "abandoned"
+        assert await gateway.metric("noctaya_client_connections") == 1, "that of who asks"
+
+
+@rig.needs_root
+async def test_a_streaming_client_that_vanished_takes_its_request_from_the_engine(
+    running: Running,
+) -> None:
+    await running[streaming_client]
+
+
+@without_packets
+async def held_client(folder: Path) -> None:
+    flags = ("--min-replicas", "1", "--activation-timeout-seconds", "300")
+    async with rig.Gateway(folder, *flags) as gateway, gateway.client() as client:
+        client.send(CHAT)
+        await client.head()
+        await vanishes(client, gateway)
+
+
+@rig.needs_root
+async def test_a_held_stream_whose_client_vanished_takes_its_demand_with_it(
+    running: Running,
+) -> None:
+    await running[held_client]
+
+
+@side_by_side
+async def pausing_reader(folder: Path) -> None:
+    events = [b"data: " + b"x" * 60_000 + b"\n\n"] * 500
+
+    async def pour(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(stubs.STREAM_HEAD)
+        for chunk in (*events, b""):
+            await to.chunk(chunk)
+
+    async with (
+        rig.Gateway(folder) as gateway,
+        stubs.Engine(pour) as engine,
+        gateway.client() as client,
+    ):
+        gateway.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        client.send(CHAT)
+        await client.head()
+        await asyncio.sleep(60)
+        rest, complete = await client.rest()
+        assert complete
+        assert rest == b"".join(events)
+        client.writer.close()
+        gateway.tell()
+        await gateway.settled()
+
+
+async def test_a_reader_that_pauses_for_a_minute_is_not_taken_for_vanished(
+    running: Running,
+) -> None:
+    """Its kernel answers for it; somebody may be reading the answer page by page."""
+    await running[pausing_reader]
+
+
+@without_packets
 async def keda_vanishes(folder: Path) -> None:
     async with rig.Gateway(folder) as gateway, keda.calls(gateway.scaler_port) as stub:
         pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
