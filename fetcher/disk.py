@@ -146,6 +146,15 @@ def write_all(fd: int, data: memoryview, offset: int) -> None:
         offset += done
 
 
+def start_writing(fd: int, offset: int, count: int) -> None:
+    """Have written bytes sent to the disk, and wait for nothing; an error is told by fsync.
+
+    Said to be about the page cache, and known for this: Linux begins to write what is dirty in
+    the stretch, keeps it cached, and holds the caller back only where the disk's queue is full.
+    """
+    os.posix_fadvise(fd, offset, count, os.POSIX_FADV_DONTNEED)
+
+
 def write_durably(path: pathlib.Path, content: bytes) -> None:
     """Replace a small file so that a crash leaves the old one or the new one, whole."""
     scratch = path.with_name(f".noctaya-{path.name}-{os.urandom(6).hex()}")

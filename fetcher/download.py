@@ -9,7 +9,6 @@ number of parts.
 import collections.abc
 import contextlib
 import pathlib
-import queue
 import threading
 
 from fetcher import assembly, errors, plans, streams
@@ -62,7 +61,6 @@ class Downloads:
         self._ahead = 0
         self._connections = 1
         self._failure: BaseException | None = None
-        self._to_flush: queue.SimpleQueue[assembly.Assembly | None] = queue.SimpleQueue()
 
     def run(self, files: collections.abc.Iterable[plans.RemoteFile], connections: int) -> None:
         """Fetch every file or raise the first failure; leftovers on disk are prefixes.
@@ -76,8 +74,7 @@ class Downloads:
             threading.Thread(target=self._work, name=f"fetch-{n}", daemon=True)
             for n in range(connections)
         ]
-        flusher = threading.Thread(target=self._flush, name="flush", daemon=True)
-        for thread in (*workers, flusher):
+        for thread in workers:
             thread.start()
         try:
             _join(workers)
@@ -87,8 +84,6 @@ class Downloads:
         finally:
             # Nobody may write any more once the folder is let go.
             _join(workers)
-            self._to_flush.put(None)
-            _join([flusher])
             for job in self._open:
                 job.target.close()
         if self._failure is not None:
@@ -102,13 +97,6 @@ class Downloads:
                     self._begin(job)
                 else:
                     self._fetch(job, part)
-        except BaseException as e:  # noqa: BLE001 - handed to the thread that waits for the end.
-            self._fail(e)
-
-    def _flush(self) -> None:
-        try:
-            while (target := self._to_flush.get()) is not None:
-                target.flush()
         except BaseException as e:  # noqa: BLE001 - handed to the thread that waits for the end.
             self._fail(e)
 
@@ -166,7 +154,6 @@ class Downloads:
             self._folder / file.path,
             advance=self._advance,
             may_write=self._may_write,
-            flush_behind=self._to_flush.put,
         )
 
     def _begin(self, job: _Job, *, resume: bool = True) -> None:
