@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 import flask
+import gunicorn.http.errors
 
 from hooks import authorization, questions, recording, wire
 from hooks import settings as settings_module
@@ -105,7 +106,7 @@ def _route(app: flask.Flask, path: str, settings: Settings, recorder: Recorder |
     def view() -> flask.Response:
         now = datetime.datetime.now(datetime.UTC)
         try:
-            body = _parse(flask.request.get_data(cache=False))
+            body = _parse(_received())
             if recorder is not None:
                 recorder.record(path, body, at=now)
             return _json(wire.dump(questions.answer(path, body, settings=settings, now=now)))
@@ -118,6 +119,14 @@ def _route(app: flask.Flask, path: str, settings: Settings, recorder: Recorder |
         return _json({"error": reason}, status=400)
 
     app.add_url_rule(path, path, view, methods=["POST"])
+
+
+def _received() -> bytes:
+    """The whole body. Raises RequestError where it breaks off, or its chunks are none."""
+    try:
+        return flask.request.get_data(cache=False)
+    except (OSError, gunicorn.http.errors.ParseException):
+        raise wire.RequestError("the body cannot be read to its end") from None
 
 
 def _parse(body: bytes) -> Any:

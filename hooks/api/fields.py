@@ -98,7 +98,8 @@ ResourceName = Annotated[
     text(317, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"),
 ]
 HeaderName = Annotated[str, text(256, pattern="^[-A-Za-z0-9]+$")]
-EnvName = Annotated[str, text(253, pattern=r"^[^=]+$")]
+# Of printable ASCII; nothing else gets past any API server, and older ones take less.
+EnvName = Annotated[str, text(253, pattern="^[ -<>-~]+$")]
 PortName = Annotated[str, text(15, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 Argument = Annotated[str, text(8192, least=0)]
 UrlPath = Annotated[str, text(1024, pattern="^/")]
@@ -126,7 +127,7 @@ Quantity = Annotated[
     Value(
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "maxLength": 64,
+            "maxLength": quantity.LONGEST,
             "pattern": quantity.SYNTAX,
             "x-kubernetes-int-or-string": True,
         },
@@ -185,7 +186,11 @@ def _whole_seconds_to_an_hour(value: object) -> Decimal:
 
 
 def _duration_value(read: Callable[[object], Decimal], *rules: Rule) -> Value:
-    schema: dict[str, Any] = {"type": "string", "maxLength": 32, "pattern": duration.SYNTAX}
+    schema: dict[str, Any] = {
+        "type": "string",
+        "maxLength": duration.LONGEST,
+        "pattern": duration.SYNTAX,
+    }
     if rules:
         schema |= _validations(rules)
     return Value(schema, (BeforeValidator(read),))

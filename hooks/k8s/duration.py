@@ -18,6 +18,9 @@ _SECONDS = {
     "h": Decimal(3600),
 }
 
+# Of a spelling; see `hooks.k8s.quantity.LONGEST`.
+LONGEST = 32
+
 # Go holds a duration in an int64 of nanoseconds.
 _MOST = Decimal(2**63 - 1) / 10**9
 
@@ -28,6 +31,10 @@ class DurationError(ValueError):
 
 def parse(text: str) -> Decimal:
     """Seconds. Raises DurationError."""
+    if len(text) > LONGEST:
+        raise DurationError(
+            f"{text[:LONGEST]!r}... is longer than the {LONGEST} characters of a duration"
+        )
     if not re.fullmatch(SYNTAX, text):
         raise DurationError(f"{text!r} is not a duration; write it like 10s, 2m or 1h30m")
     parts = re.findall(r"([0-9.]+)([a-zµμ]+)", text)

@@ -19,6 +19,9 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _NANO = Fraction(1, 10**9)
 
+# Of a spelling. A million digits would keep Python busy for half a minute, and everybody waiting.
+LONGEST = 64
+
 # apimachinery keeps quantities in an int64; it caps larger ones without a word, we refuse them.
 _MOST = 2**63 - 1
 
@@ -59,6 +62,10 @@ def render(value: Fraction, *, binary: bool = False, exponent: bool = False) -> 
 
 
 def _split(text: str) -> tuple[Fraction, str]:
+    if len(text) > LONGEST:
+        raise QuantityError(
+            f"{text[:LONGEST]!r}... is longer than the {LONGEST} characters of a resource quantity"
+        )
     if not re.fullmatch(SYNTAX, text):
         raise QuantityError(
             f"{text!r} is not a resource quantity; write it like 500m, 2, 1.5Gi or 60Gi"

@@ -51,6 +51,6 @@ def _said(words: Words | None, seen: Seen) -> Verdict:
     if words is None or not words.ready:
         return false(Reason.AUTOSCALER_MISSING, Reason.AUTOSCALER_MISSING.help)
     status = words.ready if words.ready in ("True", "False") else "Unknown"
-    # The form that Kubernetes gives to reasons.
-    named = re.fullmatch("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", words.reason)
+    # The form that Kubernetes gives to reasons, and the length that it takes.
+    named = re.fullmatch("[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?", words.reason)
     return Verdict(status, words.reason if named else "Unknown", words.message)

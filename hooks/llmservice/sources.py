@@ -100,4 +100,6 @@ def _claim(uri: str, rest: str) -> Claim:
     parts = subpath.rstrip("/").split("/") if subpath else []
     if any(part in ("", ".", "..") for part in parts):
         raise SourceError(f"the path of {uri!r} must not have empty, . or .. parts")
+    if not subpath.isprintable():
+        raise SourceError(f"the path of {uri!r} must not have control characters")
     return Claim(name, "/".join(parts))

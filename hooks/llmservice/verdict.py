@@ -7,6 +7,9 @@ from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice.reasons import Reason
 
+# A condition is for reading, and what it quotes may be as long as an annotation.
+_LONGEST_MESSAGE = 4000
+
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
@@ -40,10 +43,18 @@ def condition(kind: str, verdict: Verdict, parent: Object, *, now: datetime.date
         since = objects.format_time(now)
     written: Object = {
         "lastTransitionTime": since,
-        "message": verdict.message,
+        "message": _readable(verdict.message),
         "reason": verdict.reason,
         "status": verdict.status,
         "type": kind,
     }
     generation = objects.number(parent, "metadata", "generation")
     return written if generation is None else written | {"observedGeneration": generation}
+
+
+def _readable(message: str) -> str:
+    """What is wrong stands at a message's beginning, and what to do at its end."""
+    if len(message) <= _LONGEST_MESSAGE:
+        return message
+    half = _LONGEST_MESSAGE // 2
+    return f"{message[:half]} ... {message[-half:]}"

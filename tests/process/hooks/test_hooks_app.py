@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import pathlib
+import socket
 import statistics
 import time
 
@@ -57,6 +58,28 @@ def test_nesting_without_end_is_refused_with_a_reason(server: Server, depth: int
     answer = requests.post(f"{server.url}/llmservice/sync", data=body, timeout=30)
     assert answer.status_code in (200, 400)
     assert depth < 900 or answer.json() == {"error": "the body is nested too deeply"}
+
+
+HEAD = b"POST /llmservice/sync HTTP/1.1\r\nHost: hooks\r\n"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"Content-Length: 10\r\n\r\n{",
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\n{",
+        b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n{}\r\n0\r\n\r\n",
+    ],
+)
+def test_a_body_that_breaks_off_is_refused(server: Server, rest: bytes) -> None:
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(HEAD + rest)
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 400 "), answer
+    assert b'{"error":' in answer
+    assert "Traceback" not in server.log.read_text()
 
 
 def test_bodies_are_never_logged(server: Server) -> None:

@@ -37,6 +37,12 @@ def test_refuses_what_is_no_duration(text: str) -> None:
         duration.parse(text)
 
 
+def test_refuses_more_digits_than_it_should_read() -> None:
+    with pytest.raises(duration.DurationError, match="longer than the 32 characters") as refused:
+        duration.parse("9" * 1_000_000 + "h")
+    assert len(str(refused.value)) < 200
+
+
 def test_refuses_what_an_int64_of_nanoseconds_cannot_hold() -> None:
     with pytest.raises(duration.DurationError, match="longer than any duration"):
         duration.parse("2562048h")

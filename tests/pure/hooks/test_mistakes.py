@@ -346,3 +346,30 @@ def test_a_claim_stays_when_the_spec_no_longer_asks_for_it() -> None:
     world.settle()
     assert world.owned["PersistentVolumeClaim.v1"] == claim
     assert world.ready()[2] == "Available"
+
+
+@pytest.mark.parametrize("name", ["\u00e9", "a\x00", "a\tb", "A=B", ""])
+def test_a_variable_whose_name_no_api_server_takes_is_refused(name: str) -> None:
+    world = World()
+    world.runtimes[0]["spec"]["container"]["env"] = [{"name": name, "value": "x"}]
+    world.settle()
+    assert world.ready()[2] == "RuntimeInvalid"
+    assert "spec.container.env[0].name" in world.condition("Ready")["message"]
+
+
+def test_a_condition_stays_readable_whatever_it_quotes() -> None:
+    world = World()
+    world.runtimes[0]["metadata"].setdefault("annotations", {})[names.INFERENCE_PATHS] = "x" * 10**5
+    world.settle()
+    message = world.condition("Ready")["message"]
+    assert len(message) < 5000
+    assert message.startswith(
+        "InferenceRuntime echo: annotation serving.noctaya.io/inference-paths"
+    )
+    assert message.endswith("is no path; expected /like/this")
+    words = {"ready": "False", "reason": "X" * 2000, "message": "y" * 10**5}
+    world.parent["metadata"].setdefault("annotations", {})[names.AUTOSCALING] = json.dumps(words)
+    world.run_composite()
+    autoscaling = world.condition("AutoscalingReady")
+    assert autoscaling["reason"] == "Unknown"
+    assert len(autoscaling["message"]) < 5000

@@ -64,6 +64,14 @@ def test_refuses_what_is_no_quantity(text: str) -> None:
         quantity.canonical(text)
 
 
+@pytest.mark.parametrize("digits", [65, 1_000_000])
+def test_refuses_more_digits_than_it_should_read(digits: int) -> None:
+    """A million took half a minute, in which nobody else was answered."""
+    with pytest.raises(quantity.QuantityError, match="longer than the 64 characters") as refused:
+        quantity.canonical("9" * digits)
+    assert len(str(refused.value)) < 200
+
+
 def test_refuses_what_an_int64_cannot_hold() -> None:
     with pytest.raises(quantity.QuantityError, match="larger than any quantity"):
         quantity.canonical("9223372036854775808")

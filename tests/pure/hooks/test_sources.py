@@ -52,6 +52,8 @@ def test_each_kind_of_source_is_read(uri: str, source: sources.Source) -> None:
         "pvc://claim/a/..",
         "pvc://claim/./a",
         "pvc://claim//a",
+        "pvc://claim/a\x00b",
+        "pvc://claim/a\n",
     ],
 )
 def test_what_is_no_source_is_quoted(uri: str) -> None:
