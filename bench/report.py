@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 # In the order of the page; the names are those of the modules.
-SECTIONS = ("gateway", "holds", "demand", "coldstart", "soak", "fetch")
+SECTIONS = ("gateway", "holds", "demand", "coldstart", "soak", "fetch", "sync")
 _INTRODUCTION = """# Benchmarks
 
 Written by the benches (`python -m bench --write`), not by hand. Each figure is to be read beside

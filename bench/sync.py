@@ -6,7 +6,6 @@ Flask, gunicorn and pydantic alone. Both run with the options of the hooks' imag
 managedFields of the size that API servers send.
 """
 
-import argparse
 import dataclasses
 import functools
 import hashlib
@@ -21,14 +20,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench import split
+from bench import report, split
 from bench.processes import free_port
+from bench.report import Section, Target
 from hooks import questions
 from tests.process.hooks import serving
 from tests.pure.hooks import scenes
 from tests.pure.hooks.world import NOON, SETTINGS, World, merged, stamp
 
 Obj = dict[str, Any]
+Row = tuple[str, ...]
 
 RUNTIMES, PODS = 5, 4
 SYNC_P50_MS, SYNC_P95_MS, CUSTOMIZE_P50_MS = 3.0, 8.0, 1.0
@@ -105,7 +106,7 @@ class Server:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.sync", description=__doc__)
+    parser = report.flags("sync", __doc__)
     parser.add_argument(
         "--rounds", type=int, default=1000, metavar="N", help="default: %(default)s"
     )
@@ -120,36 +121,51 @@ def main() -> int:
         ours = Server("hooks.app:create_app()", Path(folder))
         bare = Server("bench.bareapp:create_app()", Path(folder))
         try:
-            missed = _latency(ours, bare, chosen.rounds) + _resync(ours, bare)
+            table, targets = _latency(ours, bare, chosen.rounds)
+            targets += _resync(ours, bare)
         finally:
             ours.end()
             bare.end()
-    missed += _same_bytes()
-    print("\n".join(f"missed: {what}" for what in missed) or "every target is held")
-    return 1 if missed else 0
+    return report.publish(
+        Section(
+            name="sync",
+            title="The hooks: what Metacontroller waits for",
+            how=f"A service with two gateways, mutual TLS, a key, a staged cache, {PODS} Pods and"
+            f" {RUNTIMES} runtimes to choose from, asked about over HTTP; one worker with the"
+            f" image's options. {chosen.rounds} rounds, by turns with a peer that parses, validates"
+            " and echoes with Flask, gunicorn and pydantic alone. Milliseconds.",
+            table=table,
+            targets=[*targets, _same_bytes()],
+        ),
+        write=chosen.write,
+    )
 
 
-def _latency(ours: Server, bare: Server, rounds: int) -> list[str]:
-    print(f"{rounds} rounds, by turns      bytes   ours ms p50    p95     bare p50    p95    ratio")
-    missed = []
+def _latency(ours: Server, bare: Server, rounds: int) -> tuple[list[Row], list[Target]]:
+    table: list[Row] = [("hook", "kB asked", "p50", "p95", "bare p50", "bare p95", "ratio of p50")]
+    targets = []
     for question in _questions("ns"):
         for server in (ours, bare):
             for _ in range(20):
                 server.ask(question)
         pairs = [(ours.ask(question), bare.ask(question)) for _ in range(rounds)]
         own, peer = (split.quantiles(column) for column in zip(*pairs, strict=True))
-        print(
-            f"{question.path:22}{len(question.body):10}  {own.p50:10.2f} {own.p95:8.2f}"
-            f"  {peer.p50:10.2f} {peer.p95:8.2f}  {own.p50 / peer.p50:6.2f}"
-        )
-        is_sync = question.path.endswith("/sync")
-        p50, p95 = (SYNC_P50_MS, SYNC_P95_MS) if is_sync else (CUSTOMIZE_P50_MS, float("inf"))
-        if own.p50 > p50 or own.p95 > p95:
-            missed.append(f"{question.path}: p50 {own.p50:.2f} ms, p95 {own.p95:.2f} ms")
-    return missed
+        figures = (own.p50, own.p95, peer.p50, peer.p95, own.p50 / peer.p50)
+        size = str(len(question.body) // 1000)
+        table.append((question.path, size, *(f"{figure:.2f}" for figure in figures)))
+        if question.path.endswith("/sync"):
+            targets.append(_milliseconds(f"{question.path}, p50", own.p50, SYNC_P50_MS))
+            targets.append(_milliseconds(f"{question.path}, p95", own.p95, SYNC_P95_MS))
+        else:
+            targets.append(_milliseconds(f"{question.path}, p50", own.p50, CUSTOMIZE_P50_MS))
+    return table, targets
 
 
-def _resync(ours: Server, bare: Server) -> list[str]:
+def _milliseconds(what: str, measured: float, at_most: float) -> Target:
+    return Target(what=what, measured=measured, at_most=at_most, unit=" ms")
+
+
+def _resync(ours: Server, bare: Server) -> list[Target]:
     """Every hook once for each of many services, as after a change of a runtime that all use."""
     cpu = {}
     services = [_questions(f"ns-{number}") for number in range(RESYNC_SERVICES)]
@@ -159,22 +175,23 @@ def _resync(ours: Server, bare: Server) -> list[str]:
             for question in questions_of_one:
                 server.ask(question)
         cpu[name] = server.cpu_seconds() - before
-    resident = ours.resident_mib() / bare.resident_mib()
-    print(
-        f"{RESYNC_SERVICES} services resynced: {cpu['ours']:.1f} s of CPU,"
-        f" bare {cpu['bare']:.1f} s\n"
-        f"resident afterwards: {ours.resident_mib():.0f} MiB, bare {bare.resident_mib():.0f} MiB,"
-        f" ratio {resident:.2f}"
-    )
-    missed = []
-    if cpu["ours"] > RESYNC_CPU_SECONDS:
-        missed.append(f"{RESYNC_SERVICES} services took {cpu['ours']:.1f} s of CPU")
-    if resident > RESIDENT_RATIO:
-        missed.append(f"{resident:.2f} times the memory of Flask, gunicorn and pydantic alone")
-    return missed
+    return [
+        Target(
+            what=f"CPU for {RESYNC_SERVICES} services resynced (bare: {cpu['bare']:.1f} s)",
+            measured=cpu["ours"],
+            at_most=RESYNC_CPU_SECONDS,
+            unit=" s",
+        ),
+        Target(
+            what=f"resident memory afterwards, {ours.resident_mib():.0f} MiB, over that of bare",
+            measured=ours.resident_mib() / bare.resident_mib(),
+            at_most=RESIDENT_RATIO,
+            unit="x",
+        ),
+    ]
 
 
-def _same_bytes() -> list[str]:
+def _same_bytes() -> Target:
     """Whether processes with other hash seeds answer with the same bytes."""
     command = [sys.executable, "-m", "bench.sync", "--digest"]
     digests = {
@@ -183,8 +200,8 @@ def _same_bytes() -> list[str]:
         ).stdout
         for seed in HASH_SEEDS
     }
-    print(f"answers of {len(HASH_SEEDS)} processes with other hash seeds: {len(digests)} kind(s)")
-    return [] if len(digests) == 1 else ["the answers depend on the hash seed"]
+    what = f"kinds of answers that {len(HASH_SEEDS)} processes with other hash seeds give"
+    return Target(what=what, measured=len(digests), at_most=1)
 
 
 def _digest() -> str:

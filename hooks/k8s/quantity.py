@@ -5,6 +5,7 @@ spelling (``1000m``, ``0.5Gi``) would be rewritten by the API server and sent ag
 for ever. The rules are those of apimachinery's ``resource.Quantity``.
 """
 
+import functools
 import math
 import re
 from decimal import Decimal
@@ -30,6 +31,8 @@ class QuantityError(ValueError):
     """Text that is no resource quantity; the message says what was found and what is expected."""
 
 
+# A cluster's services write the same few, and a sync asks for each several times.
+@functools.lru_cache(maxsize=1024)
 def parse(text: str) -> Fraction:
     """The exact value of ``text``. Raises QuantityError."""
     number, suffix = _split(text)
@@ -44,6 +47,7 @@ def parse(text: str) -> Fraction:
     return value
 
 
+@functools.lru_cache(maxsize=1024)
 def canonical(text: str) -> str:
     """``text`` as an API server would write it. Raises QuantityError."""
     suffix = _split(text)[1]
