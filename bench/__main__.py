@@ -15,6 +15,7 @@ SHORT = {
     "coldstart": ("--count", "20"),
     "soak": ("--minutes", "1", "--clients", "100"),
     "fetch": ("--rounds", "1", "--mib", "256"),
+    "sync": ("--rounds", "100"),
 }
 
 
