@@ -152,7 +152,9 @@ def start_writing(fd: int, offset: int, count: int) -> None:
     Said to be about the page cache, and known for this: Linux begins to write what is dirty in
     the stretch, keeps it cached, and holds the caller back only where the disk's queue is full.
     """
-    os.posix_fadvise(fd, offset, count, os.POSIX_FADV_DONTNEED)
+    # A filesystem that does not know of it loses some speed and nothing else.
+    with contextlib.suppress(OSError):
+        os.posix_fadvise(fd, offset, count, os.POSIX_FADV_DONTNEED)
 
 
 def write_durably(path: pathlib.Path, content: bytes) -> None:
