@@ -1,5 +1,6 @@
 """KEDA and the scaler that know each other by certificates: right, wrong, and renewed."""
 
+import json
 import pathlib
 import socket
 import ssl
@@ -10,9 +11,16 @@ from tests.cluster import certificates
 from tests.cluster.scenarios import builders
 from tests.cluster.scenarios.builders import Object
 from tests.cluster.scenarios.conftest import Start
-from tests.cluster.scenarios.endpoint import Endpoint
+from tests.cluster.scenarios.endpoint import PATIENCE_SECONDS, Endpoint
 
 SERVER_SECRET, CLIENT_SECRET, REFERENCE = "scaler-server", "scaler-client", "scaler"
+
+# For so long a Pod may take to start before the status calls it trouble.
+STUCK_SECONDS = 120 + PATIENCE_SECONDS
+
+# The kubelet looks again for a Secret that was not there ever more seldom, up to every two minutes.
+MOUNT_SECONDS = 130 + PATIENCE_SECONDS
+
 OVERLAY: Object = {
     "spec": {
         "scaling": {
@@ -78,9 +86,44 @@ def wrong(distrusted: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tup
     return own, stranger
 
 
+@pytest.fixture(scope="module")
+def foresighted(start: Start) -> Endpoint:
+    """Several gateways from the start, and no Secret for their scaler."""
+    gateways = {"metadata": {"annotations": {"serving.noctaya.io/gateway-replicas": "2"}}}
+    return start("foresighted", overlay=builders.merged(OVERLAY, gateways))
+
+
+@pytest.fixture(scope="module")
+def hasty(start: Start) -> Endpoint:
+    """In use when certificates are asked for, and before there are any."""
+    service = start("hasty")
+    service.wait_armed()
+    change = json.dumps(OVERLAY)
+    where = (f"llmservice/{service.name}", f"-n={service.namespace}")
+    service.cluster.kubectl("patch", *where, "--type=merge", f"--patch={change}")
+    return service
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _all_at_once(right: Party, wrong: tuple[Party, Party]) -> None:
+def _all_at_once(
+    right: Party, wrong: tuple[Party, Party], foresighted: Endpoint, hasty: Endpoint
+) -> None:
     """Their starts overlap."""
+
+
+def test_several_gateways_whose_scaler_has_no_certificate_name_the_secret_that_is_enough(
+    foresighted: Endpoint, tmp_path: pathlib.Path
+) -> None:
+    foresighted.wait_condition("Ready", "False", "ScalerStarting")
+    foresighted.cluster.wait(
+        "the Secret is named",
+        lambda: f"no Secret {SERVER_SECRET}" in foresighted.condition("Ready")["message"],
+    )
+    party = Party(tmp_path / "pki", foresighted)
+    _write(foresighted, server=party, client=party)
+    foresighted.wait_condition("AutoscalingReady", "True", "ScaledObjectReady", MOUNT_SECONDS)
+    foresighted.wait_armed()
+    assert foresighted.ask("By way of the scaler").finished
 
 
 def test_keda_with_the_right_certificate_wakes_the_model(trusted: Endpoint, right: Party) -> None:
@@ -140,6 +183,35 @@ def test_keda_with_a_strangers_certificate_is_refused_in_words_until_it_has_anot
     distrusted.wait_condition("AutoscalingReady", "True", "ScaledObjectReady")
     distrusted.wait_armed()
     assert distrusted.ask("And now?").finished
+
+
+def test_a_certificate_that_is_asked_for_too_early_leaves_keda_with_whom_it_has(
+    hasty: Endpoint, tmp_path: pathlib.Path
+) -> None:
+    def told() -> bool:
+        seen = hasty.condition("AutoscalingReady")
+        assert f"no Secret {SERVER_SECRET}" in seen["message"], seen
+        return bool(seen["status"] == "True")
+
+    hasty.cluster.wait("the status names the Secret", told, STUCK_SECONDS)
+    since = hasty.cluster.audit.mark()
+    assert hasty.ask("In the clear").finished
+    hasty.wait_asleep()
+    assert hasty.replica_numbers(since) == [1, 0]
+    assert "authenticationRef" not in hasty.scaled_object()["spec"]["triggers"][0]
+
+    party = Party(tmp_path / "pki", hasty)
+    _write(hasty, server=party, client=party)
+
+    def secured() -> bool:
+        return "authenticationRef" in hasty.scaled_object()["spec"]["triggers"][0]
+
+    hasty.cluster.wait("KEDA is told of the certificates", secured, MOUNT_SECONDS)
+    hasty.wait_condition("AutoscalingReady", "True", "ScaledObjectReady")
+    hasty.wait_armed()
+    assert _serial(hasty, party, party) > 0
+    assert hasty.ask("In confidence").finished
+    assert "Secret" not in hasty.condition("AutoscalingReady")["message"]
 
 
 def _write(service: Endpoint, *, server: Party, client: Party) -> None:
