@@ -294,7 +294,8 @@ class Exchange:
         self._reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._complete:
+        # Trailers come after the head, and are not part of it.
+        if self._head is None:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:

@@ -11,12 +11,14 @@ import pytest_asyncio
 
 from tests.process.gateway import rig, stubs
 
-LIMITS = ("--first-byte-timeout-seconds", "2", "--idle-timeout-seconds", "2")
-
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[rig.Gateway]:
-    async with rig.Gateway(tmp_path_factory.mktemp("gateway"), *LIMITS) as gateway:
+async def gateway(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[rig.Gateway]:
+    """With the ``FLAGS`` of the module, where it has some."""
+    flags: tuple[str, ...] = getattr(request.module, "FLAGS", ())
+    async with rig.Gateway(tmp_path_factory.mktemp("gateway"), *flags) as gateway:
         yield gateway
         await gateway.at_rest()
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -77,42 +76,6 @@ async def test_demand_is_the_sum_and_is_pushed_from_any_member(
             assert (await scaler.queue())["waiting"] == 3
         await until(stub, True, 0)
         await pushes.cancel()
-
-
-async def test_true_is_repeated_until_a_member_sees_a_replica(
-    scaler: rig.Gateway, one: rig.Gateway, two: rig.Gateway
-) -> None:
-    async with keda.calls(scaler.scaler_port) as stub, stubs.Engine() as engine:
-        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
-        await pushes.until(1)
-        ask = asyncio.create_task(one.ask(CHAT))
-        assert await pushes.until(4) == [False, True, True, True]
-        one.tell(rig.endpoint(engine.port))
-        two.tell(rig.endpoint(engine.port))
-        assert (await ask).status == 200
-        seen = len(pushes.messages)
-        await asyncio.sleep(5.5)
-        assert len(pushes.messages) <= seen + 1
-        await pushes.cancel()
-
-
-async def test_a_member_that_falls_silent_keeps_its_last_word_for_ten_seconds(
-    scaler: rig.Gateway, one: rig.Gateway, two: rig.Gateway
-) -> None:
-    async with keda.calls(scaler.scaler_port) as stub, one.client() as client:
-        await known(stub)
-        client.send(CHAT)
-        await until(stub, True, 1)
-        one.process.send_signal(signal.SIGSTOP)
-        try:
-            stopped = time.monotonic()
-            while time.monotonic() - stopped < 7:
-                assert await keda.demand(stub) == (True, 1)
-                await asyncio.sleep(0.5)
-            await until(stub, False, 0, within=10)
-        finally:
-            one.process.send_signal(signal.SIGCONT)
-        await until(stub, True, 1)
 
 
 async def test_a_member_that_was_killed_is_forgotten_and_its_successor_counts(

@@ -9,7 +9,6 @@ import itertools
 import json
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.process.gateway import apiserver, rig, stubs, wire
+from tests.process.gateway import rig, stubs, wire
 from tests.process.gateway.fuzzing import BOUNDED, LIMITS, damaged
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
@@ -126,13 +125,10 @@ def _case(draw: st.DrawFn, data: bytes, how: str, text: bytes | None, ends: set[
 
 
 class Held:
-    """A gateway and an engine that can be cold again at once, as often as it is wanted."""
+    """A gateway and an engine that can be cold again as often as it is wanted."""
 
-    def __init__(
-        self, gateway: rig.Gateway, api: apiserver.ApiServer, engine: stubs.Engine
-    ) -> None:
+    def __init__(self, gateway: rig.Gateway, engine: stubs.Engine) -> None:
         self.gateway = gateway
-        self._api = api
         self._engine = engine
         self._pods = itertools.count()
         self._cases: list[Case] = []
@@ -141,7 +137,8 @@ class Held:
     async def run(self, cases: list[Case]) -> list[tuple[bytes, bool]]:
         """What the client of each saw after its heartbeats, and whether it ended as HTTP has it."""
         self._cases, self._engine.healthy = cases, 503
-        self._api.tell(rig.endpoint(self._engine.port, pod=f"pod-{next(self._pods)}"))
+        # Another Pod on the same address has to prove itself anew.
+        self.gateway.tell(rig.endpoint(self._engine.port, pod=f"pod-{next(self._pods)}"))
         await self.gateway.ready(0)
         async with contextlib.AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(self.gateway.client()) for _ in cases]
@@ -187,14 +184,12 @@ def _after_beats(body: bytes, complete: bool) -> tuple[bytes, bool]:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def held(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Held]:
-    folder: Path = tmp_path_factory.mktemp("held")
     async with (
-        apiserver.ApiServer(folder) as api,
-        rig.Gateway(folder, *api.flags, *LIMITS, environment=api.environment) as gateway,
+        rig.Gateway(tmp_path_factory.mktemp("held"), *LIMITS) as gateway,
         stubs.Engine() as engine,
     ):
-        yield Held(gateway, api, engine)
-        api.tell()
+        yield Held(gateway, engine)
+        gateway.tell()
         await gateway.ready(0)
         await gateway.settled()
         gateway.no_faults()

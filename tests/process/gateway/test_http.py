@@ -414,6 +414,8 @@ async def test_a_trailer_of_the_engines_stays_behind(
     for _ in range(3):
         answer = await warm.ask(wire.post(CHAT))
         assert (answer.complete, answer.body) == (True, b"hi")
+        # Not even where it came along with the head.
+        assert answer.header("x-trailer") is None
 
 
 async def test_head_and_options_pass_through(warm: rig.Gateway, engine: stubs.Engine) -> None:

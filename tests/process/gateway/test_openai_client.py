@@ -34,8 +34,18 @@ async def engine_like(to: stubs.Wire, received: stubs.Received) -> None:
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[rig.Gateway]:
-    async with rig.Gateway(tmp_path, "--activation-timeout-seconds", "8") as gateway:
+    async with rig.Gateway(tmp_path) as gateway:
         yield gateway
+
+
+@pytest.fixture
+async def in_vain(tmp_path: Path) -> AsyncIterator[openai.AsyncOpenAI]:
+    """A client whose model never starts."""
+    flags = ("--activation-timeout-seconds", "2")
+    async with rig.Gateway(tmp_path, *flags) as gateway:
+        url = f"http://127.0.0.1:{gateway.port}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="sk-x", max_retries=0) as client:
+            yield client
 
 
 @pytest.fixture
@@ -73,20 +83,18 @@ async def test_a_cold_plain_request_is_held(
         assert (await ask).choices[0].message.content == "hi"
 
 
-async def test_a_failure_after_the_200_is_an_api_error(
-    gateway: rig.Gateway, client: openai.AsyncOpenAI
-) -> None:
+async def test_a_failure_after_the_200_is_an_api_error(in_vain: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.APIError) as caught:
-        await collect(client)
+        await collect(in_vain)
     assert caught.value.code == "activation_timeout"
     assert "did not start" in caught.value.message
 
 
 async def test_a_responses_stream_that_fails_after_the_200_is_an_api_error(
-    client: openai.AsyncOpenAI,
+    in_vain: openai.AsyncOpenAI,
 ) -> None:
     with pytest.raises(openai.APIError) as caught:
-        async for _ in await client.responses.create(model="m", input="hello", stream=True):
+        async for _ in await in_vain.responses.create(model="m", input="hello", stream=True):
             pass
     assert caught.value.code == "activation_timeout"
 

@@ -10,6 +10,8 @@ from tests.process.gateway import rig, stubs, wire
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
+FLAGS = rig.SHORT_LIMITS
+
 CHAT = wire.post("/v1/chat/completions", {"model": "m", "stream": True, "messages": []})
 PLAIN = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
 # Legal, all of it, and none of it for a gateway to set right.

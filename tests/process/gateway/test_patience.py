@@ -8,28 +8,22 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.process.gateway import apiserver, keda, network, rig, stubs, wire
+from tests.process.gateway import apiserver, keda, network, rig, sidebyside, stubs, wire
+from tests.process.gateway.sidebyside import Running, Scenario
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 CHAT = wire.post("/v1/chat/completions", {"model": "m", "stream": True, "messages": []})
 PLAIN = wire.post("/v1/chat/completions", {"model": "m", "messages": []})
 
-Scenario = Callable[[Path], Awaitable[None]]
-Running = dict[Scenario, asyncio.Task[None]]
-SCENARIOS: list[Scenario] = []
-
-
-def side_by_side(scenario: Scenario) -> Scenario:
-    SCENARIOS.append(scenario)
-    return scenario
+side_by_side = sidebyside.SideBySide()
 
 
 def without_packets(scenario: Scenario) -> Scenario:
@@ -39,14 +33,8 @@ def without_packets(scenario: Scenario) -> Scenario:
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     with network.own() if os.geteuid() == 0 else contextlib.nullcontext():
-        tasks = {
-            scenario: asyncio.ensure_future(scenario(tmp_path_factory.mktemp("patience")))
-            for scenario in SCENARIOS
-        }
-        yield tasks
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        async with side_by_side.running(tmp_path_factory) as tasks:
+            yield tasks
 
 
 @without_packets

@@ -56,29 +56,6 @@ async def test_a_stream_begins_with_the_present_state(gateway: rig.Gateway) -> N
         await gateway.until(scalerConnected=False)
 
 
-async def test_true_is_repeated_sparsely_while_a_request_waits_in_vain(
-    gateway: rig.Gateway,
-) -> None:
-    """KEDA drops a push that comes at a bad moment, and is slowed down by many."""
-    async with keda.calls(gateway.scaler_port) as stub:
-        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
-        await pushes.until(1)
-        async with gateway.client() as a, gateway.client() as b:
-            a.send(CHAT)
-            await pushes.until(2)
-            b.send(CHAT)
-            assert await pushes.until(5, within=15) == [False, True, True, True, True]
-            first = pushes.messages[1][0]
-            gaps = [at - first for at, _ in pushes.messages[1:]]
-            assert [round(gap) for gap in gaps] == [0, 1, 3, 8]
-            async with stubs.Engine() as engine:
-                gateway.tell(rig.endpoint(engine.port))
-                assert (await a.response()).status == (await b.response()).status == 200
-                await asyncio.sleep(5.5)
-        assert len(pushes.messages) == 5, "a replica answers: nothing more to say"
-        await pushes.cancel()
-
-
 async def test_fifty_requests_to_a_cold_model_are_one_signal(gateway: rig.Gateway) -> None:
     async with keda.calls(gateway.scaler_port) as stub, stubs.Engine() as engine:
         pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
@@ -106,25 +83,6 @@ async def test_every_open_stream_hears_of_demand(gateway: rig.Gateway) -> None:
                 assert await each.until(2) == [False, True]
         for each in pushes:
             await each.cancel()
-
-
-async def test_use_of_a_warm_model_is_pushed_at_most_every_five_seconds(
-    gateway: rig.Gateway,
-) -> None:
-    async with keda.calls(gateway.scaler_port) as stub, stubs.Engine() as engine:
-        gateway.tell(rig.endpoint(engine.port, ready=True))
-        await gateway.ready()
-        pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
-        # A young gateway speaks for a backend that is up.
-        assert await pushes.until(1) == [True]
-        for _ in range(50):
-            assert (await gateway.ask(CHAT)).status == 200
-        assert len(pushes.messages) == 1
-        await asyncio.sleep(5.1)
-        for _ in range(20):
-            assert (await gateway.ask(CHAT)).status == 200
-        assert await pushes.until(2) == [True, True]
-        await pushes.cancel()
 
 
 async def test_clients_that_come_and_go_while_cold_are_not_each_announced(
@@ -158,25 +116,6 @@ async def test_a_young_gateway_keeps_a_backend_that_is_up(tmp_path: Path) -> Non
         gateway.tell()
         await gateway.ready(0)
         assert await keda.demand(stub) == (False, 0)
-
-
-async def test_a_young_gateway_lets_go_of_a_backend_that_it_woke_itself(tmp_path: Path) -> None:
-    """Nobody else's streams run through it, so idle is idle from the first minute on."""
-    async with (
-        rig.Gateway(tmp_path) as gateway,
-        keda.calls(gateway.scaler_port) as stub,
-        stubs.Engine() as engine,
-    ):
-        assert await keda.demand(stub) == (False, 0)
-        async with gateway.client() as client:
-            client.send(CHAT)
-            await gateway.until(waiting=1)
-            gateway.tell(rig.endpoint(engine.port, ready=True))
-            await gateway.until(waiting=0)
-        deadline = time.monotonic() + 30
-        while await keda.demand(stub) != (False, 0):
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.2)
 
 
 async def test_a_strangers_reference_gets_an_answer_and_no_activity(gateway: rig.Gateway) -> None:
