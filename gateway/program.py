@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import resource
 import signal
 import sys
 
@@ -39,9 +40,19 @@ _LOOK_FOR_VANISHED = 10.0
 def run(settings: Settings) -> int:
     """The exit code: 0 after a stop in order, 1 where the gateway could not start or go on."""
     log.capture_libraries()
+    _allow_descriptors()
     gc.set_threshold(50_000, 20, 50)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(settings))
+
+
+def _allow_descriptors() -> None:
+    """As many as there may be: each request takes two. Container runtimes begin with 1024, for the
+    sake of programs that cannot use more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Where the system does not stand by what it says, what there was has to do.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _main(settings: Settings) -> int:

@@ -24,15 +24,16 @@ START_LIMIT = 60.0
 # Where a test waits for an engine's silence to end something. What it sends otherwise is at once.
 SHORT_LIMITS = ("--first-byte-timeout-seconds", "2", "--idle-timeout-seconds", "2")
 _GAUGE = re.compile(r"^(noctaya_\w+)(\{[^}]*\})? (\S+)$", re.MULTILINE)
-_REQUESTS = (
+_HELD = (
     "noctaya_demand",
     "noctaya_waiting",
     "noctaya_in_flight",
     "noctaya_admitted",
     "noctaya_held_bytes",
+    "noctaya_tasks",
     "noctaya_client_connections",
+    "sockets",
 )
-_HELD = (*_REQUESTS, "noctaya_tasks", "sockets")
 # What an allocator may keep of what was used and given back.
 _SLACK_KIB = 12 * 1024
 
@@ -131,8 +132,11 @@ class Gateway:
 
     def tell(self, *endpoints: Any) -> None:
         """Replace the list of replicas."""
+        self.tell_bytes(json.dumps(slices(*endpoints)).encode())
+
+    def tell_bytes(self, content: bytes) -> None:
         fresh = self._replicas.with_suffix(".new")
-        fresh.write_text(json.dumps(slices(*endpoints)))
+        fresh.write_bytes(content)
         fresh.rename(self._replicas)
 
     async def ask(self, data: bytes, *, within: float = 20) -> wire.Response:
@@ -166,15 +170,13 @@ class Gateway:
 
         await eventually(reached)
 
-    async def settled(self, what: Sequence[str] = _HELD) -> None:
-        """Slots, demand, bytes, tasks and sockets are back where they were at the start. Tasks and
-        sockets may also be those of a cold start that goes on, so not every test ends with them;
-        with the rest every one does."""
+    async def settled(self) -> None:
+        """Slots, demand, bytes, tasks and sockets are back where they were at the start."""
         now: dict[str, float] = {}
 
         async def back() -> bool:
             now.update(await self._held())
-            return all(now[name] <= self._baseline[name] for name in what if name in now)
+            return all(now[what] <= before for what, before in self._baseline.items())
 
         await eventually(
             back, within=15, why=lambda: f"left over: {now}, at first {self._baseline}"

@@ -154,3 +154,22 @@ async def test_an_engine_that_is_frozen_and_thawed_serves_again(
     gateway.tell()
     await gateway.ready(0)
     await gateway.settled()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff", b"[]", b'{"items":null}', b'{"items":[1]}', b"[" * 100_000],
+    ids=["empty", "binary", "list", "null", "number", "deep"],
+)
+async def test_a_list_of_replicas_that_cannot_be_read_changes_nothing(
+    gateway: rig.Gateway, engine: stubs.Engine, content: bytes
+) -> None:
+    said = len(gateway.log("replicas not read"))
+    gateway.tell_bytes(content)
+
+    async def noticed() -> bool:
+        return len(gateway.log("replicas not read")) > said
+
+    await rig.eventually(noticed)
+    assert (await gateway.ask(PLAIN)).status == 200
+    assert (await gateway.queue())["replicas"]["ready"] == 1

@@ -1,6 +1,7 @@
 """What the machine runs out of, and that the gateway outlasts it."""
 
 import asyncio
+import contextlib
 import json
 import resource
 from pathlib import Path
@@ -109,6 +110,24 @@ async def test_held_streams_outlast_a_time_without_descriptors(tmp_path: Path) -
         gateway.tell()
         await gateway.ready(0)
         await gateway.settled()
+
+
+async def test_the_soft_limit_on_descriptors_is_lifted(tmp_path: Path) -> None:
+    """Container runtimes set one of 1024, and each request takes two."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 1000:
+        pytest.skip(f"at most {hard} descriptors are allowed here")
+    gateway = rig.Gateway(tmp_path)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        await gateway.__aenter__()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_exit(gateway)
+        clients = [await stack.enter_async_context(gateway.client()) for _ in range(200)]
+        answers = await asyncio.gather(*(c.ask(wire.get("/healthz")) for c in clients))
+        assert {answer.status for answer in answers} == {200}
 
 
 def allow(gateway: rig.Gateway, files: int) -> None:
