@@ -112,6 +112,33 @@ async def test_held_streams_outlast_a_time_without_descriptors(tmp_path: Path) -
         await gateway.settled()
 
 
+async def test_a_torn_answer_is_reset_even_without_a_descriptor(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def tear(to: stubs.Wire, _: stubs.Received) -> None:
+        await to.write(b"HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: hal")
+        await go_on.wait()
+        to.close()
+
+    async with rig.Gateway(tmp_path) as gateway, stubs.Engine(tear) as engine:
+        gateway.tell(rig.endpoint(engine.port, ready=True))
+        await gateway.ready()
+        async with gateway.client() as client:
+            # To a client of HTTP/1.0 an ordinary end would say that this was all.
+            client.send(PLAIN.replace(b"HTTP/1.1", b"HTTP/1.0"))
+            await client.head()
+            allow(gateway, gateway.open_files())
+            go_on.set()
+            with pytest.raises(ConnectionResetError):
+                while await client.reader.read(100):
+                    pass
+        allow(gateway, 1000)
+        gateway.tell()
+        await gateway.ready(0)
+        await gateway.settled()
+        gateway.no_faults()
+
+
 async def test_the_soft_limit_on_descriptors_is_lifted(tmp_path: Path) -> None:
     """Container runtimes set one of 1024, and each request takes two."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

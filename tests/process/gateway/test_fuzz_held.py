@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 # Held together and released together, since a cold start takes longer than an answer.
 SIDE_BY_SIDE = 16
-FEWER = settings(BOUNDED, max_examples=20)
+FEWER = settings(BOUNDED, max_examples=15)
 BEAT = b": keep-alive\n\n"
 DONE_PATHS = ("/v1/chat/completions", "/v1/completions")
 PATHS = (*DONE_PATHS, "/v1/responses", "/v1/messages")
