@@ -99,7 +99,10 @@ class Log:
         """The events whose line has these texts; parsing every line would take seconds."""
         needed = [text.encode() for text in texts]
         with open(self.path, "rb") as file:
-            file.seek(since)
+            if since:
+                # What was half written at the mark began before it.
+                file.seek(since - 1)
+                file.readline()
             for line in file:
                 # The last line may be half written.
                 if line.endswith(b"\n") and all(text in line for text in needed):
