@@ -180,6 +180,8 @@ def _kubelet_settings(instance: layout.Instance) -> dict[str, object]:
         "failCgroupV1": False,
         "enforceNodeAllocatable": [],
         "failSwapOn": False,
+        # Scenarios leave their Pods to the end of the session, and several run at once.
+        "maxPods": 240,
         "protectKernelDefaults": False,
         "clusterDNS": [layout.DNS_SERVICE_ADDRESS],
         "clusterDomain": "cluster.local",

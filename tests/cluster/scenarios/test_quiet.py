@@ -19,6 +19,9 @@ IDLE_SERVICES = 20
 # What we write for one of them. A ScaledObject's status is KEDA's to write.
 KINDS = ("llmservice", "deployment", "service", "serviceaccount", "rolebinding")
 
+# Their gateways start all at once, on a machine that is busy otherwise.
+STARTING_SECONDS = 240.0
+
 # KEDA's own words about a new ScaledObject may still reach the status this long after.
 SETTLING = datetime.timedelta(seconds=15)
 
@@ -39,7 +42,7 @@ def test_idle_services_are_not_written_to(idle: list[Endpoint], start: Start) ->
     """By nobody at all, while other workers keep the cluster busy."""
     services = [start("quiet"), *idle]
     for service in services:
-        service.wait_asleep()
+        service.wait_condition("Ready", "True", "ScaledToZero", STARTING_SECONDS)
     since = datetime.datetime.now(datetime.UTC) + SETTLING
     time.sleep(SETTLING.total_seconds())
     before = _versions(idle[0])

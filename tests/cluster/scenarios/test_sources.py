@@ -32,7 +32,7 @@ PAIRS = [
     for strategy in STRATEGIES
     if (source, strategy) != ("oci", "None")
 ]
-AT_ONCE = 8
+AT_ONCE = 6
 
 # What a deleted service may leave: it came with the namespace, or from the user.
 NOT_OURS = {"serviceaccount/default", "secret/registry", "persistentvolumeclaim/weights"}
