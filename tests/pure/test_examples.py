@@ -4,6 +4,7 @@ import pathlib
 import tomllib
 
 import pytest
+import yaml
 
 from local import cli
 
@@ -17,6 +18,14 @@ def test_an_example_renders(folder: pathlib.Path, capsys: pytest.CaptureFixture[
     printed = capsys.readouterr()
     assert "kind: ScaledObject" in printed.out
     assert printed.err == ""
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_an_examples_files_can_be_piped_together(folder: pathlib.Path) -> None:
+    texts = [path.read_text() for path in sorted(folder.glob("*.yaml"))]
+    alone = [obj for text in texts for obj in yaml.safe_load_all(text)]
+    assert list(yaml.safe_load_all("".join(texts))) == alone
+    assert len(alone) == len(texts)
 
 
 def test_manifests_name_the_images_of_this_version() -> None:
