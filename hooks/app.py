@@ -8,7 +8,6 @@ they were. Bodies are never logged, since they hold what users wrote into enviro
 import datetime
 import gc
 import http
-import json
 import logging
 import os
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 
 import flask
 import gunicorn.http.errors
+import msgspec
 
 from hooks import authorization, questions, recording, wire
 from hooks import settings as settings_module
@@ -31,6 +31,10 @@ log = logging.getLogger("noctaya.hooks")
 _CANNOT_LOAD = 4
 
 _PROBES = ("/healthz", "/readyz")
+
+# Twice as fast as Python's own, which is a tenth of a sync; and it takes neither NaN nor numbers
+# without end nor halves of surrogate pairs, with which an answer would be no JSON.
+_JSON = msgspec.json.Decoder()
 
 # Containers that are made between two looks for cycles: a body alone has some thousands, and we
 # make no cycles. Python's own 700 cost a sync 7 % and, with the program's own objects looked at
@@ -132,14 +136,9 @@ def _received() -> bytes:
 def _parse(body: bytes) -> Any:
     """The body's JSON. Raises RequestError, without the parser's words: these quote the body."""
     try:
-        return json.loads(body, parse_constant=_refuse_constant)
-    except ValueError:
+        return _JSON.decode(body)
+    except msgspec.DecodeError:
         raise wire.RequestError("the body is not JSON") from None
-
-
-def _refuse_constant(name: str) -> Any:
-    """NaN and the infinities are Python's own extension; an answer with one would be no JSON."""
-    raise ValueError(name)
 
 
 def _json(value: Any, *, status: int = 200) -> flask.Response:

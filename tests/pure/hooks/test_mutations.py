@@ -172,6 +172,8 @@ def test_a_users_edit_comes_to_rest(data: st.DataObject) -> None:
         b"1" * 5000,
         b'{"parent": {"metadata": {"name": "", "namespace": "ns"}}, "children": {}, "related": {}}',
         b'{"parent": NaN}',
+        b'{"parent": 1e999}',
+        b'{"parent": "\\ud800"}',
         b"[" * 100_000,
         b'{"object": ' * 2000,
     ],
