@@ -24,14 +24,24 @@ class Result:
 
 
 def run(folder: Path) -> None:
-    """Tests each fixture of ``folder`` and prints what it finds. Raises Usage or Failure."""
+    """Tests each fixture of ``folder`` and prints what it finds. Raises Usage or Failure.
+
+    A request without an expected answer fails at the end, and keeps no other from being tested.
+    """
     cases = find(folder)
-    results = [check(case) for case in cases]
+    incomplete = [case for case in cases if not (case / EXPECTED).exists()]
+    results = [check(case) for case in cases if case not in incomplete]
     for result in results:
         printing.say("\n".join(told(result)))
+    problems = [
+        f"{case}: holds no {EXPECTED}: write what is expected, `noctaya replay` prints what is"
+        for case in incomplete
+    ]
     failed = sum(bool(result.differences) for result in results)
     if failed:
-        raise Failure(f"{folder}: {failed} of {len(results)} answers are not the expected ones")
+        problems.append(f"{folder}: {failed} of {len(results)} answers are not the expected ones")
+    if problems:
+        raise Failure(*problems)
     printing.say(f"{len(results)} answers are the expected ones")
 
 

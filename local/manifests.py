@@ -1,6 +1,7 @@
 """The user's manifests, checked as an API server would: services, runtimes and Secrets."""
 
 import dataclasses
+import difflib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -32,11 +33,15 @@ class Manifests:
     services: Sequence[Document]
     runtimes: Sequence[Document]
     secrets: Sequence[Document] = ()
+    notes: Sequence[str] = ()
+    """What of the files is not used, in words."""
 
 
 def load(paths: Sequence[Path]) -> Manifests:
     """All objects of the files and folders. Raises Usage with a line for every mistake."""
-    found = documents.load(paths)
+    every = documents.load(paths)
+    found = [document for document in every if not _is_foreign(document)]
+    notes = [_skipped(document) for document in every if _is_foreign(document)]
     problems = [problem for document in found for problem in _problems(document)]
     if problems:
         raise Usage(*problems)
@@ -45,14 +50,17 @@ def load(paths: Sequence[Path]) -> Manifests:
         for kind in (*SPECS, secrets.KIND)
     }
     manifests = Manifests(
-        services=by_kind[SERVICE], runtimes=by_kind[RUNTIME], secrets=by_kind[secrets.KIND]
+        services=by_kind[SERVICE],
+        runtimes=by_kind[RUNTIME],
+        secrets=by_kind[secrets.KIND],
+        notes=notes,
     )
     problems = [*_twice(found), *_without_runtime(manifests)]
     if problems:
         raise Usage(*problems)
     if not manifests.services:
         where = ", ".join(map(str, paths))
-        raise Usage(f"{where}: holds no {SERVICE}, so there is nothing to do")
+        raise Usage(*notes, f"{where}: holds no {SERVICE}, so there is nothing to do")
     return manifests
 
 
@@ -79,6 +87,40 @@ def placed(document: Document, sentence: str) -> str:
 
 # As the hooks write fields in their sentences.
 _FIELD = re.compile(r"\b(spec|metadata)(\.\w+|\[\d+\])+")
+
+
+def _is_foreign(document: Document) -> bool:
+    """Whether it is another project's, which a cluster gets from the same files.
+
+    A kind or a group that resembles one of ours is a slip, which must not pass unseen.
+    """
+    obj = document.value
+    if not isinstance(obj, dict):
+        return False
+    kind, version = obj.get("kind"), obj.get("apiVersion")
+    if kind is None and version is None:
+        return document.file.name in _KUSTOMIZATIONS
+    if not isinstance(kind, str) or not isinstance(version, str):
+        return False
+    return not (
+        _resembles(kind, *SPECS, secrets.KIND)
+        or _resembles(version.partition("/")[0], API_VERSION.partition("/")[0])
+    )
+
+
+def _resembles(found: str, *ours: str) -> bool:
+    """Stricter than a hint is: a Service is no LLMService, nor serving.kserve.io our group."""
+    folded = [known.casefold() for known in ours]
+    return bool(difflib.get_close_matches(found.casefold(), folded, n=1, cutoff=0.85))
+
+
+# kustomize takes them without a kind.
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml")
+
+
+def _skipped(document: Document) -> str:
+    kind = document.value.get("kind") or "Kustomization"
+    return f"{document.place()}: {kind}: not used here"
 
 
 def _problems(document: Document) -> list[str]:

@@ -9,6 +9,7 @@ from hooks.api import llmservice, runtime
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import names
+from hooks.llmservice.reasons import Reason
 from hooks.settings import Settings
 from local import command, drain, kubelet, manifests, metacontroller, plan, secrets
 from local.documents import Document
@@ -80,7 +81,8 @@ def prepare(
     backend = world.deployment(names.backend(service))
     gateway = world.deployment(names.gateway(service))
     if backend is None or gateway is None:
-        raise Usage(why_not(document, known, world.parent))
+        unstaged = _unstaged(document, world.parent, settings)
+        raise Usage(unstaged or why_not(document, known, world.parent))
     found = _runtime(world.parent, known)
     spec = llmservice.LLMServiceSpec.model_validate(world.parent["spec"])
     api_key = _api_key(document, spec, known)
@@ -114,6 +116,31 @@ def _on_one_machine(parent: Object) -> Object:
     if "scaling" in spec:
         spec["scaling"] = {k: v for k, v in spec["scaling"].items() if k != "externalScaler"}
     return {**parent, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
+
+
+def _unstaged(document: Document, parent: Object, settings: Settings) -> str | None:
+    """What to do where nothing was rendered because no Job can stage weights here, or None."""
+    if objects.condition(parent, "Ready").get("reason") != Reason.FETCHER_MISSING:
+        return None
+    source = objects.text(parent, "spec", "model", "source", "uri")
+    stage = f"noctaya-fetch stage {source} --cache {settings.paths.cache}"
+    prewarm = "spec.cache.prewarm"
+    if source.startswith("oci://"):
+        place = document.place("spec.model.source.uri")
+        advice = (
+            f"run `{stage}` yourself, name the folder that it prints in the runtime's "
+            f"{command.LOCAL_COMMAND}, and give an hf:// source for this machine"
+        )
+    elif source.startswith(("hf://", "huggingface://")) and "@" not in source:
+        place = document.place(prewarm)
+        advice = f"run `{stage}/huggingface` yourself, and take {prewarm} away for this machine"
+    else:
+        place = document.place(prewarm)
+        advice = (
+            f"take {prewarm} and any @REVISION away for this machine, and the engine downloads "
+            "its weights itself"
+        )
+    return f"{place}: `noctaya up` stages no weights: {advice}"
 
 
 def why_not(document: Document, known: manifests.Manifests, parent: Object) -> str:

@@ -1,4 +1,4 @@
-"""What a command has to say, on standard output."""
+"""What a command has to say: the answer on standard output, notes beside it on standard error."""
 
 import os
 import sys
@@ -25,3 +25,9 @@ def say(text: str, *, end: str = "\n") -> None:
         if isinstance(e, BrokenPipeError):
             raise
         raise Failure(f"standard output: {e.strerror}") from e
+
+
+def note(*sentences: str) -> None:
+    """Tell what a person should know and a program that reads the answer need not."""
+    for sentence in sentences:
+        print(f"noctaya: {sentence}", file=sys.stderr)

@@ -28,6 +28,7 @@ def run(paths: Sequence[Path], environment: Mapping[str, str]) -> None:
     """
     chosen = _settings(environment)
     known = manifests.load(paths)
+    printing.note(*known.notes)
     rendered = [obj for service in known.services for obj in children(service, known, chosen)]
     printing.say("---\n".join(recordings.to_yaml(obj) for obj in rendered), end="")
 

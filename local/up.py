@@ -6,7 +6,6 @@ import datetime
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,8 +30,7 @@ def up(paths: Sequence[Path], *, port: int, as_json: bool, logs: Path | None) ->
             )
             for document in known.services
         ]
-        for note in (note for one in prepared for note in one.notes):
-            print(f"noctaya: {note}", file=sys.stderr)
+        printing.note(*known.notes, *(note for one in prepared for note in one.notes))
         pairs = _ports(port, len(prepared))
         run = Run(machine, as_json=as_json)
         asyncio.run(run.live(prepared, pairs))

@@ -137,6 +137,47 @@ def test_a_runtime_without_a_local_command(manifests: Manifests) -> None:
     assert "nothing says how to start this engine" in line
 
 
+@pytest.mark.parametrize(
+    ("uri", "field", "advice"),
+    [
+        (
+            "hf://noctaya/echo",
+            "spec.cache.prewarm",
+            "run `noctaya-fetch stage hf://noctaya/echo --cache {cache}/huggingface` yourself, and "
+            "take spec.cache.prewarm away for this machine",
+        ),
+        ("hf://noctaya/echo@main", "spec.cache.prewarm", "take spec.cache.prewarm and any @REV"),
+        ("modelscope://noctaya/echo", "spec.cache.prewarm", "take spec.cache.prewarm and any @"),
+        (
+            f"oci://registry.test/echo@sha256:{'0' * 64}",
+            "spec.model.source.uri",
+            f"run `noctaya-fetch stage oci://registry.test/echo@sha256:{'0' * 64} "
+            "--cache {cache}` yourself, name the folder",
+        ),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["NodeLocalPVC", "HostPath"])
+def test_weights_to_be_staged_are_refused_with_a_way_round(
+    manifests: Manifests,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: str,
+    uri: str,
+    field: str,
+    advice: str,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    manifests.service["spec"]["model"]["source"]["uri"] = uri
+    manifests.service["spec"]["cache"] = {"strategy": strategy}
+    if not uri.startswith("oci:"):
+        manifests.service["spec"]["cache"]["prewarm"] = True
+    folder = manifests.write()
+    line = refused(2, folder)
+    assert line.startswith(f"{folder}/llmservice.yaml:")
+    assert f": {field}: `noctaya up` stages no weights: " in line
+    assert advice.format(cache=tmp_path / "noctaya") in line
+
+
 def test_all_mistakes_of_a_file_are_told(manifests: Manifests) -> None:
     manifests.scaling.update(mn=1, mx=2)
     done = up(manifests.write())

@@ -43,3 +43,47 @@ def test_a_namespace_is_a_label_or_left_out(tmp_path: Path, namespace: str, key:
 def test_a_kind_that_is_no_text_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(Usage, match="unknown kind"):
         load(tmp_path, "kind: LLMService", "kind: [LLMService]")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("keda.yaml", "apiVersion: keda.sh/v1alpha1\nkind: TriggerAuthentication\n", "Trigger"),
+        ("service.yaml", "apiVersion: v1\nkind: Service\n", "Service"),
+        ("kserve.yaml", "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\n", "Inf"),
+        ("kustomization.yaml", "resources: [llmservice.yaml]\n", "Kustomization"),
+    ],
+)
+def test_what_other_projects_get_of_the_same_folder_is_left_out_with_a_note(
+    tmp_path: Path, name: str, text: str, kind: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    known = load(tmp_path, "", "")
+    assert len(known.services) == 1
+    (note,) = known.notes
+    assert note.startswith(f"{tmp_path / name}:1: {kind}")
+    assert note.endswith(": not used here")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apiVersion: serving.noctaya.io/v1alpha1\nkind: LLMServise\n",
+        "apiVersion: serving.noctaya.io/v1alpha1\nkind: Gadget\n",
+        "apiVersion: serving.noctya.io/v1alpha1\nkind: Gadget\n",
+        "apiVersion: v1\nkind: LLMServise\n",
+        "apiVersion: v2\nkind: LLMService\n",
+        "kind: Service\n",
+        "resources: [llmservice.yaml]\n",
+    ],
+)
+def test_what_resembles_ours_is_a_mistake_and_not_left_out(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(Usage, match=r"x\.yaml:\d: (kind|apiVersion): "):
+        load(tmp_path, "", "")
+
+
+def test_a_folder_of_other_projects_alone_says_what_was_left_out(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("apiVersion: v1\nkind: Pod\n")
+    with pytest.raises(Usage, match=r"(?s)Pod: not used here.*holds no LLMService"):
+        manifests.load([tmp_path])

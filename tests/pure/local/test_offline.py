@@ -105,6 +105,18 @@ def test_a_refusal_can_be_expected(
     assert Call("test", tmp_path, capsys=capsys).code == 0
 
 
+def test_a_request_without_an_expected_answer_fails_after_all_others_were_tested(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = fixture(tmp_path, "activating")
+    (bare / "expected.yaml").unlink()
+    fixture(tmp_path, "at-zero")
+    call = Call("test", tmp_path, capsys=capsys)
+    assert call.code == 1
+    assert call.out == "ok    at-zero\n"
+    assert call.err.startswith(f"noctaya: {bare}: holds no expected.yaml: ")
+
+
 @pytest.mark.parametrize(
     ("file", "text", "sentence"),
     [
