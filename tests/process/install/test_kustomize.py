@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -179,3 +180,25 @@ def test_every_component_is_tested_here() -> None:
 
 def rules(built: Built) -> list[Obj]:
     return [rule for role in built.of("ClusterRole") for rule in role["rules"]]
+
+
+def test_the_kustomizations_of_the_page_build_in_the_folder_that_holds_the_clone(
+    tmp_path: pathlib.Path,
+) -> None:
+    for name in ("manifests", "crds", "metacontroller"):
+        shutil.copytree(ROOT / name, tmp_path / "noctaya" / name)
+    page = (ROOT / "docs" / "install.md").read_text()
+    shown = [
+        text for text in re.findall(r"```yaml\n(.*?)```", page, re.S) if "\nresources:" in text
+    ]
+    assert len(shown) == 2
+    for text in shown:
+        (tmp_path / "kustomization.yaml").write_text(text)
+        done = subprocess.run(
+            [kubectl(), "kustomize", str(tmp_path)], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "kind: Deployment" in done.stdout
+        if "images:" in text:
+            assert "image: REGISTRY/noctaya/hooks:0.1.0" in done.stdout
+            assert "value: REGISTRY/noctaya/gateway:0.1.0" in done.stdout
