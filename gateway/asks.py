@@ -1,6 +1,7 @@
 """What a body asks for, as far as a cold gateway must know it: the model's name, and a stream."""
 
 import codecs
+import contextlib
 import dataclasses
 
 import msgspec
@@ -30,9 +31,22 @@ OPAQUE = Ask(model=None, stream=False)
 
 
 def read(body: bytes, *, content_type: str | None, content_encoding: str | None) -> Ask:
-    """Raises Refusal (400) where a JSON body is none: waking a model could not help it."""
-    if content_encoding not in (None, "", "identity") or not _is_json(content_type):
+    """Raises Refusal (400) where a JSON body is none: waking a model could not help it.
+
+    A JSON object under another type (curl's ``-d`` says it is a form) names its model all the same.
+    It is not taken for a stream: an engine that insists on the type says 400, and heartbeats before
+    it would turn that status into a 200.
+    """
+    if content_encoding not in (None, "", "identity"):
         return OPAQUE
+    if _is_json(content_type):
+        return _parse(body)
+    with contextlib.suppress(errors.Refusal):
+        return Ask(model=_parse(body).model, stream=False)
+    return OPAQUE
+
+
+def _parse(body: bytes) -> Ask:
     try:
         # A byte order mark is none of JSON's, and engines take it all the same.
         parsed = _decoder.decode(body.removeprefix(codecs.BOM_UTF8))

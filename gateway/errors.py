@@ -61,6 +61,18 @@ def invalid(status: int, message: str, *, code: str | None = None, close: bool =
     )
 
 
+def asleep(method: str) -> Refusal:
+    """For a request that starts nothing: coming back later would find the same."""
+    return Refusal(
+        503,
+        "backend_asleep",
+        f"the model is asleep, and {method} requests do not wake it; a POST to an inference "
+        "endpoint does, and GET /v1/models is answered all the same",
+        outcome=Outcome.COLD,
+        retry=False,
+    )
+
+
 def fault() -> Refusal:
     """A bug of ours: nothing about it is the client's business."""
     return Refusal(500, None, "internal error", outcome=Outcome.FAULT, close=True)

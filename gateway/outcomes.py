@@ -13,9 +13,7 @@ class Outcome(enum.StrEnum):
     AUTHENTICATION_UNAVAILABLE = "authentication_unavailable"  # The key file holds no key.
     QUEUE_FULL = "queue_full"
     BYTES_FULL = "bytes_full"
-    COLD = (
-        "cold"  # Refused since the model is starting: reject mode, or a method that wakes nothing.
-    )
+    COLD = "cold"  # No replica yet: reject mode, or a method that wakes nothing.
     ACTIVATION_TIMEOUT = "activation_timeout"
     HOLD_TIMEOUT = "hold_timeout"  # Not streaming, so nothing kept the client's patience up.
     NOT_ACTIVATABLE = "not_activatable"

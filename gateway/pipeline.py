@@ -119,7 +119,15 @@ async def _look_up(call: Call, deps: Deps) -> None:
         call.bill.outcome = Outcome.ANSWERED
         return
     method = call.http.method
-    raise _starting(deps, f"the model is not running, and {method} requests do not start it")
+    if _comes_up(deps):
+        raise _starting(deps, f"the model is starting, and {method} requests do not wait for it")
+    raise errors.asleep(method)
+
+
+def _comes_up(deps: Deps) -> bool:
+    """Whether a replica can be expected without anybody asking for one now."""
+    wanted = deps.activation.cycle is not None or deps.settings.min_replicas > 0
+    return wanted or bool(deps.replicas.starting())
 
 
 class _Hold:

@@ -105,12 +105,44 @@ async def test_other_methods_wake_nothing(cold: rig.Gateway) -> None:
     for method in ("GET", "HEAD", "OPTIONS", "DELETE", "PUT"):
         answer = await cold.ask(wire.get("/v1/other", method=method))
         assert answer.status == 503, method
+        assert answer.header("retry-after") is None
+        assert answer.header("x-should-retry") == "false"
+        if method != "HEAD":
+            assert answer.error()["code"] == "backend_asleep"
         for path in ("/", "/favicon.ico", "/robots.txt"):
             assert (await cold.ask(wire.get(path, method=method))).status == 404, path
     assert (await cold.ask(wire.get("/v1/models"))).json() == {"object": "list", "data": []}
     assert (await cold.ask(wire.get("/v1/models", method="HEAD"))).status == 200
     state = await cold.queue()
     assert (state["active"], state["activation"]) == (False, None)
+
+
+async def test_other_methods_are_told_to_come_back_while_something_starts_the_model(
+    tmp_path: Path,
+) -> None:
+    look = wire.get("/v1/responses/x")
+    async with rig.Gateway(tmp_path) as gateway:
+        gateway.tell(rig.endpoint(rig.free_port()))
+        await gateway.until(replicas={"ready": 0, "starting": 1, "terminating": 0})
+        started_elsewhere = await gateway.ask(look)
+        gateway.tell()
+        await gateway.until(replicas={"ready": 0, "starting": 0, "terminating": 0})
+        assert (await gateway.ask(look)).error()["code"] == "backend_asleep"
+        async with gateway.client() as client:
+            client.send(wire.post(CHAT))
+            await gateway.until(waiting=1)
+            started_here = await gateway.ask(look)
+    for answer in (started_elsewhere, started_here):
+        assert (answer.status, answer.error()["code"]) == (503, "backend_starting")
+        assert 1 <= int(answer.header("retry-after") or 0) <= 60
+        assert answer.header("x-should-retry") is None
+
+
+async def test_a_model_that_always_has_a_replica_is_waited_for_by_other_methods(
+    tmp_path: Path,
+) -> None:
+    async with rig.Gateway(tmp_path, "--min-replicas", "1") as gateway:
+        assert (await gateway.ask(wire.get("/v1/other"))).error()["code"] == "backend_starting"
 
 
 async def test_the_model_list_is_answered_here_only_while_cold(tmp_path: Path) -> None:
@@ -130,7 +162,14 @@ async def test_a_model_that_is_not_served_does_not_wake_the_one_that_is(tmp_path
         assert answer.status == 404
         assert answer.error()["code"] == "model_not_found"
         assert answer.error()["param"] == "model"
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        answer = await gateway.ask(wire.post(CHAT, {"model": "M"}, headers=form))
+        assert answer.error()["code"] == "model_not_found"
         assert not (await gateway.queue())["active"]
+        async with gateway.client() as client:
+            client.send(wire.post(CHAT, {"model": "m"}, headers=form))
+            await gateway.until(waiting=1)
+        await gateway.until(waiting=0)
         for body in ({"model": "m"}, {"model": ""}, {"model": None}, {}):
             async with gateway.client() as client:
                 client.send(wire.post(CHAT, body))

@@ -133,6 +133,16 @@ async def test_errors_before_the_200_are_typed_and_carry_their_request_id(tmp_pa
                 assert full.value.type == "requests"
 
 
+async def test_a_lookup_that_cannot_wake_the_model_is_not_asked_again(
+    gateway: rig.Gateway, client: openai.AsyncOpenAI
+) -> None:
+    with pytest.raises(openai.InternalServerError) as caught:
+        await client.with_options(max_retries=2).models.retrieve("m")
+    assert (caught.value.status_code, caught.value.code) == (503, "backend_asleep")
+    assert "asleep" in caught.value.message
+    assert len(gateway.log("request")) == 1
+
+
 async def test_a_retrying_client_outlasts_reject_mode(tmp_path: Path) -> None:
     flags = ("--cold-start", "reject", "--startup-budget-seconds", "2")
     async with rig.Gateway(tmp_path, *flags) as gateway, stubs.Engine(engine_like) as engine:

@@ -38,6 +38,13 @@ def test_what_cannot_be_parsed_here_is_not_judged_here(kind: str, coding: str | 
     assert read(b"\x1f\x8b", kind, coding) is asks.OPAQUE
 
 
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain"])
+def test_json_under_another_type_names_its_model_and_is_no_stream(kind: str) -> None:
+    assert read(b'{"model":"m","stream":true}', kind) == Ask(model="m", stream=False)
+    for body in (b"model=m", b'["model"]', b'{"model":"m"', b""):
+        assert read(body, kind) is asks.OPAQUE
+
+
 def test_the_message_never_quotes_the_body() -> None:
     with pytest.raises(Refusal) as caught:
         read(b'{"api_key": sk-secret}')
