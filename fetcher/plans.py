@@ -72,22 +72,21 @@ class Patterns:
 
 
 def select(plan: Plan, patterns: Patterns, *, also: collections.abc.Set[str] = frozenset()) -> Plan:
-    """Keep the wanted files and those named in `also`; an empty result is an error."""
+    """Keep the wanted files and those named in `also`; patterns that match none are an error."""
     exclude = patterns.exclude if patterns.given else _duplicates(plan)
     include = patterns.include or ("*",)
 
     def wanted(file: RemoteFile) -> bool:
-        if file.path in also:
-            return True
         return _matches(file.path, include) and not _matches(file.path, exclude)
 
-    kept = tuple(file for file in plan.files if wanted(file))
-    if not kept:
+    if not any(wanted(file) for file in plan.files):
         raise errors.NotFound(
             f"none of {len(plan.files)} files match --include {list(patterns.include)} "
             f"--exclude {list(patterns.exclude)}: see `noctaya-fetch plan` for the names"
         )
-    left_out = tuple(file for file in plan.files if not wanted(file))
+    chosen = {file.path for file in plan.files if wanted(file)} | also
+    kept = tuple(file for file in plan.files if file.path in chosen)
+    left_out = tuple(file for file in plan.files if file.path not in chosen)
     return dataclasses.replace(plan, files=kept, left_out=left_out)
 
 

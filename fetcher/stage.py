@@ -175,10 +175,9 @@ def _into(
 ) -> tuple[markers.Marker, int]:
     """Fill a partial folder that this run owns, and promote it."""
     final = run.root / where.folder
-    spoiled = False
+    replaces = ""
     if (files := _staged_by_another(run, plan, where)) is None and os.path.lexists(final):
-        files = _unmarked(run, plan, final)
-        spoiled = files is None
+        files, replaces = _unmarked(run, plan, final)
     if files is not None:
         marker = _mark(run, plan, where, files)
         partial.remove()
@@ -194,7 +193,7 @@ def _into(
         markers.promise(run.root, run.request, _marker(run, plan, where, files))
     partial.may_write()
     with disk.named(run.root):
-        promoted = _promote(run, plan, partial.files, where, spoiled=spoiled)
+        promoted = _promote(run, plan, partial.files, where, replaces=replaces)
     if not promoted:
         partial.remove()
         return _bring(run, plan, where)
@@ -204,15 +203,38 @@ def _into(
     return marker, plan.total - kept
 
 
-def _unmarked(run: _Run, plan: plans.Plan, final: pathlib.Path) -> list[markers.StagedFile] | None:
+def _unmarked(
+    run: _Run, plan: plans.Plan, final: pathlib.Path
+) -> tuple[list[markers.StagedFile] | None, str]:
     """A folder without a marker that fits: one from a run that was killed just before the marker,
-    or one that somebody spoiled. Only its bytes can tell."""
-    run.bar.say(f"{final} is there without a valid marker: reading it to see whether it is whole")
+    one that holds another selection, or one that somebody spoiled. Only its bytes can tell.
+
+    Returns the planned files, or else in words why the folder is to be replaced.
+    """
+    selected = _is_another_selection(run, final)
+    if not selected:
+        run.bar.say(
+            f"{final} is there without a valid marker: reading it to see whether it is whole"
+        )
     with disk.named(final):
         found = _as_promised(run, plan, final) if _packed(plan) else proving.prove_plan(final, plan)
-    if found is None:
-        run.bar.say(f"{final} is not what it should be: staging a new copy beside it")
-    return found
+    if found is not None:
+        return found, ""
+    if selected:
+        run.bar.say(f"{final} holds another selection of its files: staging a copy with both")
+        return None, "held another selection"
+    run.bar.say(f"{final} is not what it should be: staging a new copy beside it")
+    return None, "was not whole"
+
+
+def _is_another_selection(run: _Run, final: pathlib.Path) -> bool:
+    """Whether a valid marker says that the folder was staged for a request with other patterns."""
+    return any(
+        run.root / marker.folder == final
+        and marker.patterns != run.request.patterns
+        and not markers.differences(run.root, marker)
+        for _, marker in markers.read_all(run.root)
+    )
 
 
 def _as_promised(
@@ -230,20 +252,18 @@ def _packed(plan: plans.Plan) -> bool:
 
 
 def _promote(
-    run: _Run, plan: plans.Plan, folder: pathlib.Path, where: layout.Place, *, spoiled: bool
+    run: _Run, plan: plans.Plan, folder: pathlib.Path, where: layout.Place, *, replaces: str
 ) -> bool:
     """Give the folder its final name; False where another run has put something there meanwhile.
 
-    What was there before and is not whole (`spoiled`) is moved aside and not touched.
+    What was there before is moved aside and not touched where `replaces` says in words why.
     """
     parent = disk.make_folders(run.root, where.folder.parent)
     final = run.root / where.folder
-    if spoiled and _staged_by_another(run, plan, where) is None and os.path.lexists(final):
+    if replaces and _staged_by_another(run, plan, where) is None and os.path.lexists(final):
         aside = parent / f"{markers.FOLDER}-replaced-{os.urandom(6).hex()}"
         final.rename(aside)
-        run.bar.say(
-            f"{final} was not whole: it lies now in {aside}; remove it when nothing uses it"
-        )
+        run.bar.say(f"{final} {replaces}: it lies now in {aside}; remove it when nothing uses it")
     try:
         folder.rename(final)
     except OSError as e:

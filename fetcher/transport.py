@@ -326,6 +326,12 @@ def _named(shown: str, error: BaseException) -> errors.FetchError | errors.Trans
                 f"{shown} shows a certificate that is not trusted ({cause.verify_message}): "
                 "set SSL_CERT_FILE to its CA bundle"
             )
+        # OpenSSL's word for a first record that is none, most often plain HTTP.
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER"):
+            return errors.BadRemote(
+                f"{shown} does not speak TLS: if it serves plain HTTP, give --plain-http for a "
+                "registry, or an http:// address for a hub"
+            )
         case socket.gaierror(errno=socket.EAI_NONAME):
             return errors.BadRemote(f"{shown}: there is no such host: check the name")
         case socket.gaierror():

@@ -101,6 +101,27 @@ def test_patterns_that_match_nothing_are_an_error(
     assert rig.tree(cache) == {}
 
 
+def test_patterns_that_match_nothing_are_an_error_where_another_selection_is_staged(
+    hub: localhub.LocalHub, cache: pathlib.Path
+) -> None:
+    assert rig.stage("hf://org/m", cache, "--include=*.json", environ=hub.environ()).code == 0
+    run = rig.stage("hf://org/m", cache, "--include=*.gguf", environ=hub.environ())
+    assert (run.code, run.reason.split(":")[0]) == (11, "not found")
+    assert len(list((cache / ".noctaya").glob("*.json"))) == 1
+
+
+def test_another_selection_is_not_called_damaged(
+    hub: localhub.LocalHub, cache: pathlib.Path
+) -> None:
+    assert rig.stage("hf://org/m", cache, "--include=*.json", environ=hub.environ()).code == 0
+    run = rig.stage("hf://org/m", cache, "--include=tokenizer/", environ=hub.environ())
+    assert run.code == 0, run.err
+    assert "holds another selection of its files: staging a copy with both" in run.err
+    assert "held another selection: it lies now in " in run.err
+    assert "not whole" not in run.err
+    assert "without a valid marker" not in run.err
+
+
 def test_the_same_weights_in_other_formats_stay_at_the_hub(
     hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
 ) -> None:
