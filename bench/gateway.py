@@ -194,9 +194,18 @@ class _Bench:
             env=os.environ | env,
             preexec_fn=lambda: os.sched_setaffinity(0, {core}),
         )
-        self._stack.callback(process.wait)
-        self._stack.callback(process.kill)
+        self._stack.callback(_end, process)
         return process.pid
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Asked first: a proxy that is killed leaves its workers behind."""
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _section(rounds: Sequence[Round], bench: _Bench, how_many: str) -> report.Section:
