@@ -18,6 +18,7 @@ import typing
 from fetcher import (
     disk,
     errors,
+    filling,
     layout,
     markers,
     names,
@@ -31,18 +32,22 @@ from fetcher import (
     uris,
 )
 
+_ASKED_TO_STOP = "asked to stop; what is verified is kept for the next run"
+
 
 def main(argv: collections.abc.Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = _parser().parse_args(argv)
     run: collections.abc.Callable[[argparse.Namespace], int] = arguments.run
+    termination_log = getattr(arguments, "termination_log", None)
     try:
         return run(arguments)
     except errors.FetchError as e:
-        _report(e, getattr(arguments, "termination_log", None))
+        _report(e, termination_log)
         return e.exit_code
     except KeyboardInterrupt:
-        return 130
+        _report(errors.Interrupted(_ASKED_TO_STOP), termination_log)
+        return 130  # 128 + SIGINT, as shells report it.
 
 
 def _report(error: errors.FetchError, termination_log: str | None) -> None:
@@ -104,22 +109,24 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def _at_least_one(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of at least 1")
+    return int(text)
 
 
 def _folder_name(text: str) -> str:
     if text in ("", ".", "..") or "/" in text:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r}: expected the name of one folder")
     return text
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
     if not 0 < value < 86400:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number above 0 and below 86400")
     return value
 
 
@@ -196,16 +203,24 @@ def _plan(arguments: argparse.Namespace) -> int:
         left_out = sum(file.size for file in plan.left_out)
         print(f"left out: {len(plan.left_out)} files, {progress.size(left_out)}")
     where = layout.folder_of(setup.request.source, plan.resolved)
-    staged = "staged" if stage.already(root, setup.request) is not None else "not staged"
+    is_staged = stage.already(root, setup.request) is not None
     print(f"resolved: {plan.resolved}")
     print(f"total: {len(plan.files)} files, {plan.total} bytes ({progress.size(plan.total)})")
     print(f"free: {progress.size(disk.free_bytes(root))} in {root}")
-    print(f"goes to: {where.folder} ({staged})")
+    if not is_staged and (
+        said := filling.shortage(root, str(setup.request.source), plan, filling.left_over(root))
+    ):
+        print(f"does not fit: {said}")
+    print(f"goes to: {where.folder} ({'staged' if is_staged else 'not staged'})")
+    for warning in plan.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     return 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     path = pathlib.Path(os.path.realpath(arguments.path))
+    if not path.is_dir():
+        raise errors.NotFound(f"{arguments.path}: there is no such folder")
     root = _cache_of(path)
     checked, wrong = 0, 0
     for marker_path, marker in markers.read_all(root):
@@ -241,6 +256,6 @@ def _stop_on_sigterm() -> None:
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise errors.Interrupted("asked to stop; what is verified is kept for the next run")
+        raise errors.Interrupted(_ASKED_TO_STOP)
 
     signal.signal(signal.SIGTERM, stop)

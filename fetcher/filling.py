@@ -58,13 +58,29 @@ def keep_usable(plan: plans.Plan, folder: pathlib.Path) -> int:
 
 def check_space(root: pathlib.Path, what: str, plan: plans.Plan, kept: int) -> None:
     """Refuse a plan that the volume cannot hold besides the `kept` bytes that are there."""
+    if (found := shortage(root, what, plan, kept)) is not None:
+        raise errors.NoSpace(found)
+
+
+def left_over(root: pathlib.Path) -> int:
+    """Bytes in partial folders, of which a run may use some: at most what it need not fetch."""
+    left = 0
+    for partial in root.glob(".partial-*"):
+        with contextlib.suppress(OSError):  # Gone meanwhile: its run has ended.
+            left += sum(found.st_size for found in disk.files_below(partial).values())
+    return left
+
+
+def shortage(root: pathlib.Path, what: str, plan: plans.Plan, kept: int) -> str | None:
+    """In words, that the volume cannot hold a plan besides the `kept` bytes; None where it can."""
     needs = sum(-(-file.size // _BLOCK) * _BLOCK for file in plan.files) - kept + _RESERVE_BYTES
     has = disk.free_bytes(root)
-    if needs > has:
-        raise errors.NoSpace(
-            f"{what} needs {progress.size(needs)} more, the volume has "
-            f"{progress.size(has)} free: ask for a larger volume or remove what is not needed"
-        )
+    if needs <= has:
+        return None
+    return (
+        f"{what} needs {progress.size(needs)} more, the volume has "
+        f"{progress.size(has)} free: ask for a larger volume or remove what is not needed"
+    )
 
 
 def fetch(

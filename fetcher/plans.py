@@ -36,13 +36,17 @@ class Packing:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RemoteFile:
-    """One thing to fetch. `path` is relative and checked by `names`; `locator` is the source's."""
+    """One thing to fetch. `path` is relative and checked by `names`; `locator` is the source's.
+
+    `warning` says in words what may not be as its owner meant it.
+    """
 
     path: str
     size: int
     proof: Proof
     locator: str
     packing: Packing | None = None
+    warning: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,11 @@ class Plan:
     resolved: str
     files: tuple[RemoteFile, ...]
     left_out: tuple[RemoteFile, ...] = ()
+
+    @property
+    def warnings(self) -> list[str]:
+        """What may not be as the files' owner meant it."""
+        return [file.warning for file in self.files if file.warning]
 
     @property
     def total(self) -> int:

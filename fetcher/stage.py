@@ -101,6 +101,8 @@ def stage(
     names.check_all(file.path for file in plan.files)
     where = layout.folder_of(request.source, plan.resolved)
     plan = plans.select(plan, request.patterns, also=_promised_before(run, where, plan))
+    for warning in plan.warnings:
+        bar.say(f"warning: {warning}")
     marker, fetched = _bring(run, plan, where)
     return _outcome(root, marker, fetched, started)
 

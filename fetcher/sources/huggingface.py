@@ -33,7 +33,7 @@ class Hub:
         self._model = model
         self._client = access.client
         self._repo = f"{model.owner}/{model.name}"
-        self._endpoint = (access.environ.get("HF_ENDPOINT") or _DEFAULT_ENDPOINT).rstrip("/")
+        self._endpoint = replies.endpoint_from(access.environ, "HF_ENDPOINT", _DEFAULT_ENDPOINT)
         token = replies.secret_from(access.environ, "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
         if token is None and (path := access.environ.get("HF_TOKEN_PATH")):
             token = replies.secret_from_file(path, "HF_TOKEN_PATH")

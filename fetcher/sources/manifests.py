@@ -21,6 +21,8 @@ MANIFEST_TYPES = (
 _TITLE = "org.opencontainers.image.title"
 _UNPACK = "io.deis.oras.content.unpack"
 _CONTENT_DIGEST = "io.deis.oras.content.digest"
+# What ORAS packs a directory as; files of any name are pushed as a plain tar layer.
+_PACKED = "application/vnd.oci.image.layer.v1.tar+gzip"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -62,12 +64,21 @@ def _file(layer: dict[str, typing.Any], what: str) -> plans.RemoteFile:
             f"{what} has a layer ({ascii(kind)[:100]}) without a title, so it is an image or "
             "another project's package: push the model's files with `oras push`"
         )
+    packing = _packing(annotations, str(kind), what)
     return plans.RemoteFile(
         path=title,
         size=size,
         proof=plans.Proof(algorithm="sha256", hex=str(digest).removeprefix("sha256:")),
         locator=str(digest),
-        packing=_packing(annotations, str(kind), what),
+        packing=packing,
+        warning=_kept_packed(title) if kind == _PACKED and packing is None else "",
+    )
+
+
+def _kept_packed(title: str) -> str:
+    return (
+        f"{title!a} is a packed directory by its kind and a file by its annotations: it is staged "
+        f"as it is; to have it unpacked, push the directory itself, or set {_UNPACK}=true"
     )
 
 

@@ -32,8 +32,9 @@ class ModelScope:
     def __init__(self, model: uris.ModelScopeModel, access: sources.Access) -> None:
         self._model = model
         self._client = access.client
-        endpoint = access.environ.get("MODELSCOPE_ENDPOINT") or _DEFAULT_ENDPOINT
-        self._endpoint = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/")
+        self._endpoint = replies.endpoint_from(
+            access.environ, "MODELSCOPE_ENDPOINT", _DEFAULT_ENDPOINT, scheme="https"
+        )
         self._base = f"{self._endpoint}/api/v1/models/{model.owner}/{model.name}"
         token = replies.secret_from(access.environ, "MODELSCOPE_API_TOKEN")
         self._listings = 0

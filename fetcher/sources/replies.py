@@ -50,6 +50,22 @@ def is_size(value: object) -> typing.TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def endpoint_from(
+    environ: typing.Mapping[str, str], name: str, default: str, *, scheme: str = ""
+) -> str:
+    """A hub's address from a variable, without a slash at its end; `scheme` where it names none."""
+    found = environ.get(name) or default
+    address = found if "://" in found or not scheme else f"{scheme}://{found}"
+    try:
+        transport.origin(address)
+    except errors.BadRemote as e:
+        shown = uris.without_secrets(found)
+        raise errors.Usage(
+            f"{name}={shown} is not an http or https address: write it like {default}"
+        ) from e
+    return address.rstrip("/")
+
+
 def secret_from(environ: typing.Mapping[str, str], *names: str) -> str | None:
     """The first of some variables that holds something, without the newline that files end in."""
     for name in names:

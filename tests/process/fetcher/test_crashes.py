@@ -179,17 +179,23 @@ def test_a_leftover_longer_than_the_file_is_dropped(
     check_next_run(forked, hub, cache, model)
 
 
-def test_sigterm_ends_a_run_at_once_and_the_next_one_goes_on(
-    forked: faulty.Faulty, hub: localhub.LocalHub, cache: pathlib.Path, model: localhub.Repo
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_run_at_once_and_the_next_one_goes_on(
+    forked: faulty.Faulty,
+    hub: localhub.LocalHub,
+    cache: pathlib.Path,
+    model: localhub.Repo,
+    number: signal.Signals,
+    code: int,
 ) -> None:
     half = stalled(hub, after=2_000_000)
     process = rig.start("stage", "hf://org/m", f"--cache={cache}", environ=hub.environ())
     wait_for_bytes(cache, 2_000_000)
     started = time.monotonic()
-    process.terminate()
+    process.send_signal(number)
     _, err = process.communicate(timeout=20)
-    assert (process.returncode, time.monotonic() - started < 10) == (143, True)
-    assert err.splitlines()[-1].startswith("interrupted: ")
+    assert (process.returncode, time.monotonic() - started < 10) == (code, True)
+    assert err.splitlines()[-1].startswith("interrupted: asked to stop; what is verified is kept")
     half.release()
     hub.seen.clear()
     check_next_run(forked, hub, cache, model)

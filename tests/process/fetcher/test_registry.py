@@ -97,7 +97,12 @@ def test_an_archive_that_is_meant_as_a_file_stays_one(
 ) -> None:
     content = tars.gz(tars.pack(tars.file("x", b"x")))
     layer = registries.titled({"mediaType": TGZ, "content": content}, "model.tar.gz")
-    assert rig.stage(push(registry, layer), cache, PLAIN).code == 0
+    uri = push(registry, layer)
+    for command in ("plan", "stage"):
+        run = rig.run(command, uri, f"--cache={cache}", PLAIN)
+        assert run.code == 0, run.err
+        (warning,) = [line for line in run.err.splitlines() if line.startswith("warning: ")]
+        assert "'model.tar.gz' is a packed directory by its kind" in warning
     assert staged(cache) == {"model.tar.gz": content}
 
 

@@ -254,7 +254,19 @@ def test_a_cache_that_is_no_folder_is_a_mistake_in_words(
     assert (run.code, "there is no such folder" in run.reason) == (2, True)
 
 
+def test_plan_says_that_a_model_does_not_fit(
+    hub: localhub.LocalHub, small_volume: pathlib.Path, model: localhub.Repo
+) -> None:
+    arguments = ("plan", "hf://org/m", f"--cache={small_volume}")
+    assert "does not fit" not in rig.run(*arguments, environ=hub.environ()).out
+    model.files[SHARD] = models.noise(5_000_000)
+    run = rig.run(*arguments, environ=hub.environ())
+    assert (run.code, "does not fit: hf://org/m@main needs " in run.out) == (0, True), run.err
+
+
 def test_verify_of_something_else_says_so(cache: pathlib.Path) -> None:
+    run = rig.run("verify", str(cache / "absent"))
+    assert (run.code, "there is no such folder" in run.reason) == (11, True)
     assert rig.run("verify", str(cache)).code == 11
     (cache / ".noctaya").mkdir()
     (cache / ".noctaya/broken.json").write_text('{"files": [')
