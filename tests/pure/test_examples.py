@@ -1,6 +1,7 @@
 """Every example that ships renders, and says so without a warning."""
 
 import pathlib
+import re
 import tomllib
 
 import pytest
@@ -26,6 +27,19 @@ def test_an_examples_files_can_be_piped_together(folder: pathlib.Path) -> None:
     alone = [obj for text in texts for obj in yaml.safe_load_all(text)]
     assert list(yaml.safe_load_all("".join(texts))) == alone
     assert len(alone) == len(texts)
+
+
+def test_the_smallest_service_and_runtime_of_the_page_render(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "services.md").read_text()
+    shown = re.findall(r"```yaml\n(apiVersion: serving.*?)```", page, re.DOTALL)
+    assert [yaml.safe_load(text)["kind"] for text in shown] == ["LLMService", "InferenceRuntime"]
+    (tmp_path / "shown.yaml").write_text("---\n".join(shown))
+    cli.main(["render", str(tmp_path)])
+    printed = capsys.readouterr()
+    assert "--served-model-name=qwen" in printed.out
+    assert printed.err == ""
 
 
 def test_manifests_name_the_images_of_this_version() -> None:
