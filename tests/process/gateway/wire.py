@@ -55,7 +55,13 @@ class Client:
         self._port = port
 
     async def __aenter__(self) -> Self:
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self.reader, self.writer = await asyncio.open_connection(
+            "127.0.0.1",
+            self._port,
+            # A port of its own, which no connection to somewhere else shares: packets of one may
+            # be dropped by its port.
+            local_addr=("127.0.0.1", 0),
+        )
         return self
 
     async def __aexit__(

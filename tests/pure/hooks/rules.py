@@ -105,7 +105,9 @@ def check_nothing_changes(asked: Asked) -> None:
             remembered["spec"].pop("replicas", None)
             child["spec"].pop("replicas", None)
             for obj in (remembered, child):
-                obj["metadata"].get("annotations", {}).pop(names.REPLICAS_OWNER, None)
+                annotations = obj["metadata"].pop("annotations", {})
+                annotations.pop(names.REPLICAS_OWNER, None)
+                obj["metadata"] |= {"annotations": annotations} if annotations else {}
         assert objects.compact(child) == objects.compact(remembered)
     for action, _ in asked.written:
         assert isinstance(action, plan.Update)
