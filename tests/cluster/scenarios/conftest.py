@@ -10,6 +10,8 @@ from tests.cluster import errors, layout, noctaya, registry
 from tests.cluster.conftest import unfit
 from tests.cluster.scenarios import builders
 from tests.cluster.scenarios.endpoint import Endpoint
+from tests.cluster.scenarios.troubles import Troubles
+from tests.cluster.scenarios.volumes import Volumes
 from tests.process.fetcher import localhub
 
 Start = Callable[..., Endpoint]
@@ -33,6 +35,20 @@ def installed(cluster: running.Cluster, testrun_uid: str) -> running.Cluster:
                 builders.runtime("echo-steady", tokens_per_second=10, drains=True, metrics=True),
             )
     return cluster
+
+
+@pytest.fixture(scope="module")
+def troubles(installed: running.Cluster) -> Iterator[Troubles]:
+    made = Troubles(installed)
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def volumes(installed: running.Cluster) -> Iterator[Volumes]:
+    made = Volumes(installed)
+    yield made
+    made.remove()
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,10 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
 
 import pytest
 import requests
 
-from tests.cluster import cluster as running
 from tests.cluster import layout
 from tests.cluster.scenarios import builders
 from tests.cluster.scenarios.endpoint import PATIENCE_SECONDS
@@ -17,13 +15,6 @@ from tests.cluster.scenarios.troubles import Trouble, Troubles
 TOO_SLOW_SECONDS = 360.0
 GATEWAY_SECONDS = 120.0
 DEVICE = "rig.noctaya.io/of-troubles"
-
-
-@pytest.fixture(scope="module")
-def troubles(installed: running.Cluster) -> Iterator[Troubles]:
-    made = Troubles(installed)
-    yield made
-    made.end()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -42,20 +42,6 @@ class Serving:
 
 
 @pytest.fixture(scope="module")
-def troubles(installed: running.Cluster) -> Iterator[Troubles]:
-    made = Troubles(installed)
-    yield made
-    made.end()
-
-
-@pytest.fixture(scope="module")
-def volumes(installed: running.Cluster) -> Iterator[Volumes]:
-    made = Volumes(installed)
-    yield made
-    made.remove()
-
-
-@pytest.fixture(scope="module")
 def ascends(installed: running.Cluster) -> Iterator[tuple[str, str]]:
     """Two runtimes of a vendor that no other scenario has, of equal priority."""
     names = tuple(f"ascend-{letter}-{os.urandom(2).hex()}" for letter in "ab")

@@ -16,20 +16,6 @@ DEVICE = "rig.noctaya.io/of-volumes"
 
 
 @pytest.fixture(scope="module")
-def troubles(installed: running.Cluster) -> Iterator[Troubles]:
-    made = Troubles(installed)
-    yield made
-    made.end()
-
-
-@pytest.fixture(scope="module")
-def volumes(installed: running.Cluster) -> Iterator[Volumes]:
-    made = Volumes(installed)
-    yield made
-    made.remove()
-
-
-@pytest.fixture(scope="module")
 def crowded(installed: running.Cluster, troubles: Troubles, volumes: Volumes) -> Iterator[Trouble]:
     """Two replicas on one claim, and one device on the node that has its volume."""
     installed.accelerators(DEVICE, 1)
