@@ -17,10 +17,10 @@ OURS = pb.ScaledObjectRef(name="m", namespace="ns", scalerMetadata={"scalerAddre
 
 @contextlib.asynccontextmanager
 async def calls(
-    port: int, credentials: grpc.ChannelCredentials | None = None
+    where: int | str, credentials: grpc.ChannelCredentials | None = None
 ) -> AsyncIterator[Any]:
-    """The four calls of the scaler on ``port``."""
-    at = f"127.0.0.1:{port}"
+    """The four calls of the scaler on a port, or at a target as gRPC writes it."""
+    at = f"127.0.0.1:{where}" if isinstance(where, int) else where
     if credentials is None:
         opened = grpc.aio.insecure_channel(at)
     else:

@@ -1,10 +1,12 @@
 """A network of the tests' own, in which packets can be made to disappear."""
 
+import asyncio
 import contextlib
 import ctypes
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
 _RULES = """
@@ -45,6 +47,31 @@ def dropped(port: int) -> Iterator[None]:
         yield
     finally:
         _run("nft", f"delete element inet test dropped {{ {port} }}")
+
+
+@contextlib.asynccontextmanager
+async def road_to(port: int, folder: Path) -> AsyncIterator[str]:
+    """A target for gRPC that leads to ``port`` in this thread's network. gRPC's own threads stay
+    in the network that they were started in, perhaps by an earlier test; a Unix socket is seen
+    from any."""
+
+    async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to, back = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(_copy(reader, back), _copy(to, writer))
+
+    path = folder / f"{port}.sock"
+    server = await asyncio.start_unix_server(lead, path)
+    try:
+        yield f"unix:{path}"
+    finally:
+        server.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+    writer.close()
 
 
 def _run(*command: str) -> None:

@@ -228,7 +228,11 @@ async def test_a_reader_that_pauses_for_a_minute_is_not_taken_for_vanished(
 
 @without_packets
 async def keda_vanishes(folder: Path) -> None:
-    async with rig.Gateway(folder) as gateway, keda.calls(gateway.scaler_port) as stub:
+    async with (
+        rig.Gateway(folder) as gateway,
+        network.road_to(gateway.scaler_port, folder) as road,
+        keda.calls(road) as stub,
+    ):
         pushes = keda.Pushes(stub.StreamIsActive(keda.OURS))
         await pushes.until(1)
         await gateway.until(scalerConnected=True)
@@ -253,7 +257,8 @@ async def member_vanishes(folder: Path) -> None:
         both = (rig.endpoint(one.port, ready=True), rig.endpoint(two.port, ready=True))
         async with (
             rig.Gateway(folder, "--aggregate", told=both) as scaler,
-            keda.calls(scaler.scaler_port) as stub,
+            network.road_to(scaler.scaler_port, folder) as road,
+            keda.calls(road) as stub,
             one.client() as a,
             two.client() as b,
         ):
