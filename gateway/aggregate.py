@@ -70,8 +70,7 @@ class Aggregate:
         for task in self._following:
             task.cancel()
         self._http.close_idle(set())
-        log.info("aggregate scaler stopped")
-        log.flush()
+        log.last_words("aggregate scaler stopped")
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         target = route.target(http.method, http.raw_path, extra_paths=frozenset())

@@ -75,6 +75,8 @@ def _dropped(count: int) -> bytes:
 # Lines of one turn of the event loop leave in one write.
 _LINES: list[str] = []
 _STDERR = Stderr(2, _dropped)
+# Seconds. Little against the grace that a Pod has, much for a reader that is only slow.
+_LAST_WORDS = 2.0
 _quote = json.encoder.encode_basestring_ascii
 
 
@@ -88,6 +90,14 @@ def flush() -> None:
     text = "".join(_LINES)
     _LINES.clear()
     _STDERR.write(text.encode())
+
+
+def last_words(event: str) -> None:
+    """Before the process ends; a slow reader gets a moment to take what it did not take yet."""
+    flush()
+    _STDERR.finish(within=_LAST_WORDS)
+    info(event)
+    flush()
 
 
 class _Handler(logging.Handler):

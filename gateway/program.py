@@ -190,8 +190,7 @@ class _Gateway:
         self._following.cancel()
         self._deps.activation.close()
         self._deps.pool.close()
-        log.info("gateway stopped")
-        log.flush()
+        log.last_words("gateway stopped")
 
     async def _answer_the_rest(self) -> None:
         for running in list(self._deps.running):

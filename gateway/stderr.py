@@ -5,9 +5,11 @@ goes on, and the event loop with it. So nothing is written that does not fit at 
 rest waits for the next line, and beyond that whole lines are dropped and counted.
 """
 
+import contextlib
 import os
 import select
 import threading
+import time
 from collections.abc import Callable
 
 # A pipe that poll calls writable takes this much without blocking (PIPE_BUF).
@@ -51,6 +53,14 @@ class Stderr:
                 # The next line shall not be joined to one whose end is lost.
                 self._waiting[:] = b"\n" if self._mid_line else b""
             self._cut()
+
+    def finish(self, *, within: float) -> None:
+        """Before the end, give what still waits ``within`` seconds to leave. Blocks."""
+        end = time.monotonic() + within
+        with self._lock, contextlib.suppress(OSError):
+            while self._waiting and (left := end - time.monotonic()) > 0:
+                self._poll.poll(left * 1000)
+                self._push()
 
     def _push(self) -> None:
         """Raises OSError where what is written is lost."""

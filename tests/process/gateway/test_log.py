@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,6 +88,7 @@ async def test_a_reader_that_stalls_holds_no_request_up_and_gets_the_rest_later(
         def collect() -> None:
             while data := os.read(reader, 65536):
                 collected.append(data)
+                time.sleep(0.01)  # It has much to catch up with, when the gateway ends.
 
         reading = asyncio.get_running_loop().run_in_executor(None, collect)
         await serves(gateway, 3)

@@ -183,6 +183,7 @@ async def test_the_first_demand_is_pushed_within_milliseconds(tmp_path: Path) ->
                 client.send(CHAT)
                 await client.response()
             await gateway.until(active=False)
+            await pushes.until(seen + 1)
             delays.append(pushes.messages[seen][0] - sent)
         await pushes.cancel()
     assert statistics.median(delays) < 0.01, delays
