@@ -75,8 +75,8 @@ def _dropped(count: int) -> bytes:
 # Lines of one turn of the event loop leave in one write.
 _LINES: list[str] = []
 _STDERR = Stderr(2, _dropped)
-# Seconds. Little against the grace that a Pod has, much for a reader that is only slow.
-_LAST_WORDS = 2.0
+# Seconds, twice. Little against the grace that a Pod has, much for a reader that is only slow.
+_READERS_GRACE = 2.0
 _quote = json.encoder.encode_basestring_ascii
 
 
@@ -93,11 +93,13 @@ def flush() -> None:
 
 
 def last_words(event: str) -> None:
-    """Before the process ends; a slow reader gets a moment to take what it did not take yet."""
+    """Before the process ends; a slow reader gets a moment for what it did not take yet, since the
+    last line and the count of those that were dropped find no place behind it, and one for them."""
     flush()
-    _STDERR.finish(within=_LAST_WORDS)
+    _STDERR.finish(within=_READERS_GRACE)
     info(event)
     flush()
+    _STDERR.finish(within=_READERS_GRACE)
 
 
 class _Handler(logging.Handler):
