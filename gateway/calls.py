@@ -8,7 +8,7 @@ import time
 
 from aiohttp import web
 
-from gateway import asks, route
+from gateway import asks, route, waiting
 from gateway.answer import Answer
 from gateway.outcomes import Outcome
 
@@ -84,3 +84,8 @@ def request_id(given: str | None) -> str:
         return given
     # Unique is enough; nobody gains anything by guessing one.
     return f"{random.getrandbits(128):032x}"
+
+
+def retry_after(seconds: float) -> int:
+    """For clients that are refused together: ``waiting.retry_after`` with a chance of its own."""
+    return waiting.retry_after(seconds, jitter=random.random())  # noqa: S311 - no secret.

@@ -1,10 +1,9 @@
 """Passing one request to one replica, and the answer back, byte for byte."""
 
 import asyncio
-import random
 import time
 
-from gateway import dialects, headers, upstream, waiting
+from gateway import calls, dialects, headers, upstream, waiting
 from gateway.calls import Call
 from gateway.deps import Deps
 from gateway.errors import Exhausted, Refusal, UpstreamLost
@@ -119,10 +118,7 @@ def _exhausted() -> Refusal:
         "gateway_exhausted",
         "this gateway has no file descriptor or memory left for a connection to the engine",
         outcome=Outcome.EXHAUSTED,
-        retry_after=waiting.retry_after(
-            waiting.RETRY_WHEN_FULL,
-            jitter=random.random(),  # noqa: S311 - no secret.
-        ),
+        retry_after=calls.retry_after(waiting.RETRY_WHEN_FULL),
     )
 
 

@@ -7,7 +7,6 @@ aiohttp cancels the handler of a client that left, wherever it waits.
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Coroutine
 from typing import Any
@@ -18,6 +17,7 @@ from gateway import (
     admission,
     asks,
     bodies,
+    calls,
     dialects,
     errors,
     forwarding,
@@ -330,7 +330,7 @@ def _full(deps: Deps, full: admission.Full) -> Refusal:
         f"the queue is full: {limits[full.what]}",
         outcome=Outcome.QUEUE_FULL if full.what == "requests" else Outcome.BYTES_FULL,
         kind="requests",
-        retry_after=waiting.retry_after(seconds, jitter=random.random()),  # noqa: S311 - no secret.
+        retry_after=calls.retry_after(seconds),
     )
 
 
@@ -341,7 +341,7 @@ def _starting(
     code: str = "backend_starting",
     outcome: Outcome = Outcome.COLD,
 ) -> Refusal:
-    seconds = waiting.retry_after(_remaining(deps), jitter=random.random())  # noqa: S311 - as above.
+    seconds = calls.retry_after(_remaining(deps))
     return Refusal(
         503, code, f"{message}; retry in {seconds} s", outcome=outcome, retry_after=seconds
     )

@@ -39,9 +39,12 @@ class Manifests:
 
 def load(paths: Sequence[Path]) -> Manifests:
     """All objects of the files and folders. Raises Usage with a line for every mistake."""
-    every = documents.load(paths)
-    found = [document for document in every if not _is_foreign(document)]
-    notes = [_skipped(document) for document in every if _is_foreign(document)]
+    found, notes = [], []
+    for document in documents.load(paths):
+        if _is_foreign(document):
+            notes.append(_skipped(document))
+        else:
+            found.append(document)
     problems = [problem for document in found for problem in _problems(document)]
     if problems:
         raise Usage(*problems)

@@ -16,9 +16,10 @@ import hashlib
 import http.server
 import json
 import re
-import threading
 import typing
 import urllib.parse
+
+from tests.process.fetcher import serving
 
 SERVER = "noctaya-local-hub (a fake for tests)"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -124,7 +125,7 @@ class Exchange:
         return self.send(206, memoryview(content)[first : last + 1], said, **bent)
 
 
-class LocalHub:
+class LocalHub(serving.Serving):
     """Both hubs on one port, their CDN on another; use as a context manager."""
 
     def __init__(self, address: str = "127.0.0.1") -> None:
@@ -136,22 +137,13 @@ class LocalHub:
             [list[dict[str, typing.Any]]], list[dict[str, typing.Any]]
         ]
         self.listing = lambda entries: entries
-        self._api = _Server(self, address, _Handler)
-        self._cdn = _Server(self, address, _Handler)
-        self.url = f"http://{address}:{self._api.server_port}"
+        api = _Server(self, address, _Handler)
+        cdn = _Server(self, address, _Handler)
+        super().__init__(api, cdn)
+        self.url = f"http://{address}:{api.server_port}"
         # Another name for loopback: clients that compare hosts and not ports see a change too.
         name = address.replace("127.0.0.1", "localhost")
-        self.cdn_url = f"http://{name}:{self._cdn.server_port}"
-
-    def __enter__(self) -> typing.Self:
-        for server in (self._api, self._cdn):
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in (self._api, self._cdn):
-            server.shutdown()
-            server.server_close()
+        self.cdn_url = f"http://{name}:{cdn.server_port}"
 
     def asked(self, kind: str) -> list[Seen]:
         """The requests of one kind, in the order they came."""

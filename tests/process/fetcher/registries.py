@@ -13,7 +13,6 @@ import pathlib
 import shutil
 import socket
 import subprocess
-import threading
 import time
 import typing
 import urllib.parse
@@ -25,6 +24,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.process.fetcher import serving
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -134,7 +135,7 @@ def with_basic(folder: pathlib.Path) -> collections.abc.Iterator[Registry]:
         yield registry
 
 
-class TokenService:
+class TokenService(serving.Serving):
     """Issues JWTs that docker-registry accepts, to whoever shows the right secret."""
 
     def __init__(self, folder: pathlib.Path) -> None:
@@ -145,8 +146,9 @@ class TokenService:
         self._certificate = self._certify()
         self.bundle = folder / "bundle.pem"
         self.bundle.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.realm = f"http://127.0.0.1:{self._server.server_port}/token"
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        super().__init__(server)
+        self.realm = f"http://127.0.0.1:{server.server_port}/token"
 
     @property
     def auth(self) -> dict[str, typing.Any]:
@@ -159,14 +161,6 @@ class TokenService:
                 "rootcertbundle": str(self.bundle),
             }
         }
-
-    def __enter__(self) -> typing.Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     def token(self, scope: str, seconds: float) -> str:
         kind, name, actions = scope.rsplit(":", 2) if scope else ("", "", "")
@@ -289,12 +283,8 @@ def in_front(
             self.wfile.write(answer.content)
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    try:
+    with serving.Serving(server):
         yield f"127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _need(program: str) -> None:

@@ -5,19 +5,17 @@ import collections.abc
 import http.server
 import json
 import pathlib
-import threading
-import typing
 
 import pytest
 
-from tests.process.fetcher import gates, models, registries, rig
+from tests.process.fetcher import gates, models, registries, rig, serving
 
 pytestmark = pytest.mark.process
 REPO = "models/m"
 PLAIN = "--plain-http"
 
 
-class Elsewhere:
+class Elsewhere(serving.Serving):
     """Another server on loopback, which notes what it is asked for and answers `content`."""
 
     def __init__(
@@ -37,16 +35,9 @@ class Elsewhere:
                     self, status, content, {**(headers or {}), "Content-Length": str(len(content))}
                 )
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> typing.Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        super().__init__(server)
+        self.url = f"http://127.0.0.1:{server.server_port}"
 
 
 def answer(

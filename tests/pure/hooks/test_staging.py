@@ -335,8 +335,8 @@ def test_the_hubs_client_is_led_to_where_the_fetcher_puts_its_tree(uri: str) -> 
 def test_a_runtime_cannot_lead_the_engine_away_from_staged_weights() -> None:
     world = world_of()
     world.runtimes[0]["spec"]["container"]["env"] += [
-        {"name": "HF_HOME", "value": "/root/hf"},
-        {"name": "HF_HUB_CACHE", "value": "/root/hub"},
+        {"name": "HF_HOME", "value": "/elsewhere/hf"},
+        {"name": "HF_HUB_CACHE", "value": "/elsewhere/hub"},
         {"name": "HF_HUB_OFFLINE", "value": "0"},
         {"name": "VLLM_CACHE_ROOT", "value": "/elsewhere"},
     ]
