@@ -4,8 +4,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-LOCAL_COMMAND = "serving.noctaya.io/local-command"
-
 # Kubernetes' own syntax in command and args: $(VAR), and $$(VAR) for the text itself.
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 

@@ -10,6 +10,7 @@ from typing import Any
 from hooks.api import API_VERSION, llmservice, parse, runtime
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
+from hooks.llmservice import annotations
 from local import documents, secrets
 from local.documents import Document
 from local.errors import Usage
@@ -78,6 +79,10 @@ def key(document: Document) -> str:
 
 def placed(document: Document, sentence: str) -> str:
     """A sentence about the document, after the file and line of the field that it names."""
+    annotation = _ANNOTATION.match(sentence)
+    if annotation is not None:
+        place = document.place(f"metadata.annotations.{annotation.group(1)}")
+        return f"{place}: {sentence[annotation.end() :]}"
     named = _FIELD.search(sentence)
     if named is None:
         return f"{document.place('spec')}: {sentence}"
@@ -90,6 +95,7 @@ def placed(document: Document, sentence: str) -> str:
 
 # As the hooks write fields in their sentences.
 _FIELD = re.compile(r"\b(spec|metadata)(\.\w+|\[\d+\])+")
+_ANNOTATION = re.compile(r"annotation (\S+): ")
 
 
 def _is_foreign(document: Document) -> bool:
@@ -146,7 +152,12 @@ def _problems(document: Document) -> list[str]:
         for field in obj
         if field not in FIELDS
     ]
-    return [*unknown, *_metadata_problems(document), *_spec_problems(document, SPECS[kind])]
+    return [
+        *unknown,
+        *_metadata_problems(document),
+        *_annotation_problems(document),
+        *_spec_problems(document, SPECS[kind]),
+    ]
 
 
 def _metadata_problems(document: Document) -> list[str]:
@@ -176,6 +187,11 @@ def _metadata_problems(document: Document) -> list[str]:
             place = document.place(f"metadata.{field}")
             problems.append(f"{place}: expected text values only: quote numbers, true and false")
     return problems
+
+
+def _annotation_problems(document: Document) -> list[str]:
+    found = annotations.mistakes(document.value, document.value["kind"])
+    return [f"{document.place(f'metadata.annotations.{name}')}: {why}" for name, why in found]
 
 
 def _is_label(value: object) -> bool:

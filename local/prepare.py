@@ -16,7 +16,7 @@ from local.documents import Document
 from local.errors import Failure, Usage
 from local.metacontroller import World
 
-_COMMAND_FIELD = f"metadata.annotations.{command.LOCAL_COMMAND}"
+_COMMAND_FIELD = f"metadata.annotations.{names.LOCAL_COMMAND}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ def _unstaged(document: Document, parent: Object, settings: Settings) -> str | N
         place = document.place("spec.model.source.uri")
         advice = (
             f"run `{stage}` yourself, name the folder that it prints in the runtime's "
-            f"{command.LOCAL_COMMAND}, and give an hf:// source for this machine"
+            f"{names.LOCAL_COMMAND}, and give an hf:// source for this machine"
         )
     elif source.startswith(("hf://", "huggingface://")) and "@" not in source:
         place = document.place(prewarm)
@@ -187,12 +187,12 @@ def _runtime(parent: Object, known: manifests.Manifests) -> Document:
 
 
 def _words(found: Document, environ: Mapping[str, str]) -> list[str]:
-    text = objects.annotation(found.value, command.LOCAL_COMMAND)
+    text = objects.annotation(found.value, names.LOCAL_COMMAND)
     if text is None:
         place = found.place("metadata.annotations")
         raise Usage(
             f"{place}: nothing says how to start this engine on this machine: add "
-            f"""{command.LOCAL_COMMAND}: '["program", "argument"]'"""
+            f"""{names.LOCAL_COMMAND}: '["program", "argument"]'"""
         )
     place = found.place(_COMMAND_FIELD)
     try:

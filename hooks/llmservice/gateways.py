@@ -61,7 +61,7 @@ def _replicas(parent: Object, settings: Settings) -> int:
     if re.fullmatch("[1-9][0-9]{0,2}", value):
         return int(value)
     raise GatewayError(
-        f"annotation {names.GATEWAY_REPLICAS} is {value!r}; expected a number from 1 to 999"
+        f"annotation {names.GATEWAY_REPLICAS}: found {value[:80]!r}, expected 1 to 999"
     )
 
 
@@ -80,7 +80,7 @@ def _data_heartbeats(parent: Object) -> bool:
     value = objects.annotation(parent, names.DATA_HEARTBEATS)
     if value not in (None, "true", "false"):
         raise GatewayError(
-            f"annotation {names.DATA_HEARTBEATS} is {value!r}; expected 'true' or 'false'"
+            f"annotation {names.DATA_HEARTBEATS}: found {value[:80]!r}, expected 'true' or 'false'"
         )
     return value == "true"
 

@@ -23,6 +23,7 @@ ACCELERATOR = "serving.noctaya.io/accelerator"
 INFERENCE_PATHS = "serving.noctaya.io/inference-paths"
 FIRST_BYTE_TIMEOUT = "serving.noctaya.io/first-byte-timeout"
 IDLE_TIMEOUT = "serving.noctaya.io/idle-timeout"
+LOCAL_COMMAND = "serving.noctaya.io/local-command"
 # On the backend's Deployment, Pod template and Service, and on create-once children.
 REPLICAS_OWNER = "serving.noctaya.io/replicas-owner"
 KEDA = "keda"

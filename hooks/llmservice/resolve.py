@@ -10,6 +10,7 @@ from hooks.api.llmservice import NAME_MOST, NAME_PATTERN, NAME_RULES, LLMService
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import (
+    annotations,
     arguments,
     engine,
     environment,
@@ -51,10 +52,13 @@ def read_spec(parent: Object) -> LLMServiceSpec | Unresolved:
         return Unresolved(reason=Reason.NAME_INVALID, message=NAME_RULES[0].message)
     if not re.fullmatch(NAME_PATTERN, name):
         return Unresolved(reason=Reason.NAME_INVALID, message=NAME_RULES[1].message)
+    mistakes = annotations.sentences(parent, "LLMService")
     try:
         spec = parse.read(LLMServiceSpec, objects.dig(parent, "spec"), path="spec")
     except parse.Invalid as invalid:
-        return Unresolved(reason=Reason.SPEC_INVALID, message=str(invalid))
+        return _invalid([*mistakes, *invalid.problems])
+    if mistakes:
+        return _invalid(mistakes)
     fields = _not_implemented(spec)
     if fields:
         listed = ", ".join(fields)
@@ -62,6 +66,10 @@ def read_spec(parent: Object) -> LLMServiceSpec | Unresolved:
             reason=Reason.NOT_IMPLEMENTED, message=f"not implemented in this version: {listed}"
         )
     return spec
+
+
+def _invalid(mistakes: list[str]) -> Unresolved:
+    return Unresolved(reason=Reason.SPEC_INVALID, message="; ".join(mistakes))
 
 
 def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:

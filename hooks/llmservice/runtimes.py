@@ -12,7 +12,7 @@ from hooks.api.llmservice import RuntimeChoice
 from hooks.api.runtime import InferenceRuntimeSpec
 from hooks.k8s import duration, objects
 from hooks.k8s.objects import Object
-from hooks.llmservice import arguments, names
+from hooks.llmservice import annotations, arguments, names
 from hooks.llmservice.plan import Unresolved
 from hooks.llmservice.reasons import Reason
 
@@ -90,6 +90,7 @@ def read(obj: Object) -> Runtime | Unresolved:
 def _read(text: str) -> Runtime | Unresolved:
     obj: Object = json.loads(text)
     name = objects.text(obj, "metadata", "name")
+    problems = annotations.sentences(obj, "InferenceRuntime")
     try:
         spec = parse.read(InferenceRuntimeSpec, objects.mapping(obj, "spec"), path="spec")
         if spec.accelerator.sharing.supported:
@@ -100,7 +101,7 @@ def _read(text: str) -> Runtime | Unresolved:
             )
         _check_templates(spec)
         _check_ports(spec)
-        return Runtime(
+        found = Runtime(
             name=name,
             spec=spec,
             has_accelerator=_has_accelerator(obj),
@@ -109,10 +110,15 @@ def _read(text: str) -> Runtime | Unresolved:
             idle_timeout=_timeout(obj, names.IDLE_TIMEOUT),
         )
     except ValueError as error:
-        problem = str(error)
+        problems.append(str(error))
     except parse.Invalid as error:
-        problem = str(error)
-    return Unresolved(reason=Reason.RUNTIME_INVALID, message=f"InferenceRuntime {name}: {problem}")
+        problems += error.problems
+    else:
+        if not problems:
+            return found
+    return Unresolved(
+        reason=Reason.RUNTIME_INVALID, message=f"InferenceRuntime {name}: {'; '.join(problems)}"
+    )
 
 
 def _named(name: str, known: dict[str, Object]) -> Runtime | Unresolved:
@@ -174,8 +180,10 @@ def _ports(spec: InferenceRuntimeSpec) -> Iterator[tuple[str, int | str]]:
 
 def _has_accelerator(obj: Object) -> bool:
     value = objects.annotation(obj, names.ACCELERATOR)
-    if value not in (None, "none"):
-        raise ValueError(f"annotation {names.ACCELERATOR} is {value!r}; the only value is 'none'")
+    if value is not None and value != "none":
+        raise ValueError(
+            f"annotation {names.ACCELERATOR}: found {value[:80]!r}; the only value is 'none'"
+        )
     return value is None
 
 
@@ -185,7 +193,7 @@ def _inference_paths(obj: Object) -> tuple[str, ...]:
     for path in paths:
         if not path.startswith("/") or any(character.isspace() for character in path):
             raise ValueError(
-                f"annotation {names.INFERENCE_PATHS}: {path!r} is no path; expected /like/this"
+                f"annotation {names.INFERENCE_PATHS}: {path[:80]!r} is no path; expected /like/this"
             )
     return paths
 

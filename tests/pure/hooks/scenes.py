@@ -469,6 +469,15 @@ def without_its_minimum() -> World:
     return world
 
 
+def misspelt_annotation() -> World:
+    """Of several gateways, where the edit that was meant for their number gave it another name."""
+    world = serving(several_gateways())
+    annotations = world.parent["metadata"]["annotations"]
+    annotations["serving.noctaya.io/gateway-replica"] = annotations.pop(names.GATEWAY_REPLICAS)
+    world.settle()
+    return world
+
+
 COMPOSITE: dict[str, Callable[[], World]] = {
     "ambiguous": ambiguous,
     "broken-runtime": broken_runtime,
@@ -520,6 +529,7 @@ COMPOSITE: dict[str, Callable[[], World]] = {
     "handed-over": annotated,
     "kedas-number-echoed": lambda: scaled(serving(World()), 3),
     "loading": loading,
+    "misspelt-annotation": misspelt_annotation,
     "mistake": lambda: mistaken(runtime={"name": "echo", "argOverride": ["--x"]}),
     "name-taken": taken,
     "over-quota": over_quota,
@@ -576,6 +586,9 @@ RUNTIME: dict[str, Callable[[], Obj]] = {
     "runtime-accepted": lambda: runtime_request({}),
     "runtime-ambiguous": lambda: runtime_request({}, "other"),
     "runtime-annotation": lambda: runtime_request({}, **{names.IDLE_TIMEOUT: "soon"}),
+    "runtime-misspelt-annotation": lambda: runtime_request(
+        {}, **{"serving.noctaya.io/acelerator": "none", names.DATA_HEARTBEATS: "true"}
+    ),
     "runtime-sharing": lambda: runtime_request({"accelerator": {"sharing": {"supported": True}}}),
     "runtime-template": lambda: runtime_request({"container": {"args": ["{{ .Model.Name }}"]}}),
 }

@@ -13,7 +13,6 @@ import yaml
 from hooks.api import GROUP
 from hooks.autoscaling import render as autoscaling
 from hooks.llmservice import names, resolve
-from local import command
 from tests.pure.hooks.world import World, example, merged, service
 
 TEXT = (pathlib.Path(__file__).parents[3] / "docs" / "deviations.md").read_text()
@@ -72,6 +71,6 @@ def test_every_annotation_is_listed() -> None:
         for value in vars(names).values()
         if isinstance(value, str) and value.startswith(f"{GROUP}/") and value != names.LABEL_SERVICE
     }
-    known |= {command.LOCAL_COMMAND, names.VOLCANO_QUEUE, autoscaling.PAUSED_SCALE_OUT}
+    known |= {names.VOLCANO_QUEUE, autoscaling.PAUSED_SCALE_OUT}
     listed = {name for row in rows("Annotations") for name in re.findall("`([^`]*/[^`]*)`", row[1])}
     assert {name for name in listed if not name.startswith("prometheus.io/")} == known

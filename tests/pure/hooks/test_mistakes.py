@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from hooks import wire
+from hooks.llmservice import annotations as ours
 from hooks.llmservice import names
 from hooks.llmservice.sync import sync
+from tests.pure.hooks import golden
 from tests.pure.hooks.world import NOON, SETTINGS, Obj, World, service, serving
 
 MISTAKES: dict[str, dict[str, Any]] = {
@@ -151,6 +153,92 @@ def test_a_bad_gateway_replicas_annotation_is_a_mistake(value: str) -> None:
     world.parent["metadata"]["annotations"][names.GATEWAY_REPLICAS] = value
     assert set(world.settle()) == {"status"}
     assert world.ready()[2] == "SpecInvalid"
+
+
+# --- Annotations ----------------------------------------------------------------------------------
+
+
+def annotate(world: World, **values: str) -> None:
+    """As a user does, under our own prefix."""
+    world.parent["metadata"].setdefault("annotations", {}).update(
+        {f"serving.noctaya.io/{name.replace('_', '-')}": value for name, value in values.items()}
+    )
+
+
+def test_a_misspelt_annotation_is_told_and_changes_nothing() -> None:
+    """Whatever its right spelling had brought about before, as after a slip in an edit."""
+    parent = service()
+    parent["metadata"]["annotations"] = {names.GATEWAY_REPLICAS: "2"}
+    world = serving(World(parent))
+    before = children(world)
+    del world.parent["metadata"]["annotations"][names.GATEWAY_REPLICAS]
+    annotate(world, gatway_replicas="2")
+    assert set(world.settle()) == {"status"}
+    assert children(world) == before
+    assert world.ready() == ("Ready", "False", "SpecInvalid")
+    assert world.condition("Ready")["message"] == (
+        "annotation serving.noctaya.io/gatway-replicas: unknown annotation; did you mean"
+        " gateway-replicas?"
+    )
+
+
+def test_an_edit_beside_an_unknown_annotation_waits_for_it() -> None:
+    """A newer release's, after the way back to this one: what it was made into stays."""
+    world = serving(World())
+    annotate(world, of_a_newer_release="x")
+    before = children(world)
+    world.edit(scaling={"max": 7})
+    assert set(world.settle()) == {"status"}
+    assert children(world) == before
+    del world.parent["metadata"]["annotations"]["serving.noctaya.io/of-a-newer-release"]
+    world.settle()
+    assert world.scaled_object()["spec"]["maxReplicaCount"] == 7
+    assert world.ready() == ("Ready", "True", "Available")
+
+
+def test_every_mistake_in_annotations_and_spec_is_told_at_once() -> None:
+    world = World(service(scalin={}))
+    annotate(world, Data_heartbeats="true", accelerator="none", zzz="")
+    world.settle()
+    assert world.condition("Ready")["message"].split("; annotation ") == [
+        "annotation serving.noctaya.io/Data-heartbeats: unknown annotation; did you mean"
+        " data-heartbeats?",
+        "serving.noctaya.io/accelerator: has no meaning on an LLMService; it is for an"
+        " InferenceRuntime",
+        "serving.noctaya.io/zzz: unknown annotation; an LLMService takes gateway-replicas,"
+        " data-heartbeats; spec.scalin: unknown field; did you mean scaling?",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "metacontroller.k8s.io/last-applied-configuration",
+        "argocd.argoproj.io/tracking-id",
+        "noctaya.io/gatway-replicas",
+        "x.serving.noctaya.io/y",
+        "serving.noctaya.io",
+        "gateway-replicas",
+    ],
+)
+def test_annotations_that_are_not_under_our_prefix_are_not_our_concern(name: str) -> None:
+    world = World()
+    world.parent["metadata"]["annotations"] = {name: "x"}
+    world.settle()
+    assert world.ready()[2] == "GatewayStarting"
+
+
+def test_what_our_own_hooks_write_on_a_service_is_no_mistake() -> None:
+    written = {
+        name
+        for case in golden.cases()
+        for name in golden.answer(golden.request(case)).get("annotations", {})
+    }
+    assert written
+    world = World()
+    world.parent["metadata"]["annotations"] = dict.fromkeys(written, "{}")
+    assert not ours.mistakes(world.parent, "LLMService")
 
 
 # --- Runtimes -------------------------------------------------------------------------------------

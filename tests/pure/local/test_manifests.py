@@ -40,6 +40,21 @@ def test_a_namespace_is_a_label_or_left_out(tmp_path: Path, namespace: str, key:
     assert manifests.key(known.services[0]) == key
 
 
+def test_an_unknown_annotation_is_named_where_it_stands(tmp_path: Path) -> None:
+    place = r"runtime\.yaml:11: metadata\.annotations\.serving\.noctaya\.io/acelerator: "
+    with pytest.raises(Usage, match=place + "unknown annotation; did you mean accelerator"):
+        load(tmp_path, "noctaya.io/accelerator", "noctaya.io/acelerator")
+
+
+def test_a_sentence_about_an_annotation_is_placed_where_it_stands(tmp_path: Path) -> None:
+    (runtime,) = load(tmp_path, "", "").runtimes
+    placed = manifests.placed(runtime, "annotation serving.noctaya.io/accelerator: found 'some'")
+    assert placed == (
+        f"{tmp_path / 'runtime.yaml'}:11: metadata.annotations.serving.noctaya.io/accelerator:"
+        " found 'some'"
+    )
+
+
 def test_a_kind_that_is_no_text_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(Usage, match="unknown kind"):
         load(tmp_path, "kind: LLMService", "kind: [LLMService]")
