@@ -66,7 +66,7 @@ def settle(held: World, *, settings: Settings, now: datetime.datetime) -> World:
         if after == held:
             return held
         held = after
-    name = objects.object_key(held.parent)
+    name = objects.identity(held.parent).key
     raise Unsettled(f"{name}: {MOST_ROUNDS} syncs in a row each changed something")
 
 

@@ -10,6 +10,7 @@ from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import gateways, names, plan, table
 from hooks.llmservice import sync as llmservice
+from hooks.llmservice.arrange import Arrangement
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import Plan, Unresolved
 from hooks.llmservice.resolve import read_spec
@@ -40,7 +41,7 @@ def explained(asked: Recording, answer: Object) -> Iterator[str]:
     parent = objects.mapping(asked.body, "object") or objects.mapping(asked.body, "parent")
     at = objects.format_time(asked.circumstances.at)
     when = f"at {at}" if asked.timed else f"as if at {at}, since the file does not tell when"
-    yield f"asked {asked.circumstances.path} about {objects.object_key(parent)} {when}"
+    yield f"asked {asked.circumstances.path} about {objects.identity(parent).key} {when}"
     match asked.circumstances.path:
         case questions.COMPOSITE_SYNC:
             yield from _composite(asked)
@@ -70,9 +71,7 @@ def _composite(asked: Recording) -> Iterator[str]:
     for taken in arrangement.taken:
         why = "of an earlier service of this name" if taken.going else "that is not ours"
         yield f"withheld: {taken.kind} {taken.name}, a name that is held by an object {why}"
-    service = ServiceName(objects.text(request.parent, "metadata", "name"))
-    replicas = _replicas(arrangement.children, names.backend(service))
-    yield f"replicas of the backend: {replicas}, {arrangement.replicas_rule.value}"
+    yield f"replicas of the backend: {_replicas(arrangement, request.parent)}"
     yield f"status: {_row(judgement.status)}"
     yield f"next look: {_next_look(judgement.look_again_seconds)}"
 
@@ -104,12 +103,12 @@ def _outcome(outcome: object) -> str:
             return "can be read"
 
 
-def _replicas(children: list[Object], backend: str) -> str:
-    for child in children:
-        named = objects.text(child, "metadata", "name") == backend
-        if named and objects.group_key(child) == names.DEPLOYMENTS:
-            return str(objects.number(child, "spec", "replicas"))
-    return "none"
+def _replicas(arrangement: Arrangement, parent: Object) -> str:
+    service = ServiceName(objects.text(parent, "metadata", "name"))
+    namespace = objects.text(parent, "metadata", "namespace")
+    backend = names.child(names.DEPLOYMENTS, namespace, names.backend(service))
+    number = objects.number(arrangement.children.get(backend), "spec", "replicas")
+    return f"{'none' if number is None else number}, {arrangement.replicas_rule.value}"
 
 
 def _row(status: Object) -> str:

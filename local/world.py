@@ -39,14 +39,16 @@ def select(held: Iterable[Object], rules: Iterable[wire.RelatedRule]) -> Groups:
     for rule in rules:
         for obj in everything:
             if _matches(obj, rule):
-                groups.setdefault(objects.group_key(obj), {})[objects.object_key(obj)] = obj
+                group, key = objects.identity(obj)
+                groups.setdefault(group, {})[key] = obj
     return groups
 
 
 def grouped(kinds: Iterable[GroupKey], held: Iterable[Object]) -> Groups:
     groups: Groups = {kind: {} for kind in kinds}
     for obj in held:
-        groups[objects.group_key(obj)][objects.object_key(obj)] = obj
+        group, key = objects.identity(obj)
+        groups[group][key] = obj
     return groups
 
 
@@ -54,9 +56,9 @@ def applied(
     parent: Object, held: Sequence[Object], wanted: Sequence[Object], *, now: datetime.datetime
 ) -> list[Object]:
     """The children after an answer: one that is left out is deleted."""
-    before = {(objects.group_key(obj), objects.object_key(obj)): obj for obj in held}
+    before = {objects.identity(obj): obj for obj in held}
     return [
-        _applied(parent, before.get((objects.group_key(obj), objects.object_key(obj))), obj, now)
+        _applied(parent, before.get(objects.identity(obj)), obj, now)
         for obj in (_placed(parent, obj) for obj in wanted)
     ]
 

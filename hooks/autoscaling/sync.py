@@ -152,10 +152,10 @@ def _kept(
 ) -> list[Object]:
     """The attached ScaledObject: as it was, unless the scaler is there to answer for a new one."""
     if not seen.available_since:
-        return restore(request.attachments)
+        return list(restore(request.attachments).values())
     if isinstance(spec, Unresolved):
         # An outage that ended is KEDA's to know, whatever became of the spec meanwhile.
-        kept = restore(request.attachments)
+        kept = restore(request.attachments).values()
         return [render.with_available_since(obj, seen.available_since) for obj in kept]
     wanted = _rendered(request.parent, seen, spec)
     if not _answers_as_asked(seen.scaler, spec):

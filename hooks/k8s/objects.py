@@ -6,7 +6,9 @@ value of another type than expected reads as absent.
 
 import datetime
 import json
-from typing import Any, NewType
+from typing import Any, NamedTuple, NewType
+
+import msgspec
 
 Object = dict[str, Any]
 
@@ -15,18 +17,23 @@ GroupKey = NewType("GroupKey", str)
 # `namespace/name`, or `name` for cluster-scoped kinds.
 ObjectKey = NewType("ObjectKey", str)
 
+
+class Identity(NamedTuple):
+    """What an object is found by among those of a hook request."""
+
+    group: GroupKey
+    key: ObjectKey
+
+
 LAST_APPLIED = "metacontroller.k8s.io/last-applied-configuration"
 
 
-def group_key(obj: Object) -> GroupKey:
-    """The group that ``obj`` belongs to, e.g. ``Deployment.apps/v1``."""
-    return GroupKey(f"{text(obj, 'kind')}.{text(obj, 'apiVersion')}")
-
-
-def object_key(obj: Object) -> ObjectKey:
-    """The key of ``obj`` within its group."""
-    namespace, name = text(obj, "metadata", "namespace"), text(obj, "metadata", "name")
-    return ObjectKey(f"{namespace}/{name}" if namespace else name)
+def identity(obj: Object) -> Identity:
+    """The group that ``obj`` belongs to, e.g. ``Deployment.apps/v1``, and its key there."""
+    group = GroupKey(f"{text(obj, 'kind')}.{text(obj, 'apiVersion')}")
+    metadata = mapping(obj, "metadata")
+    namespace, name = text(metadata, "namespace"), text(metadata, "name")
+    return Identity(group, ObjectKey(f"{namespace}/{name}" if namespace else name))
 
 
 def dig(obj: Any, *path: str) -> Any:
@@ -113,7 +120,7 @@ def last_applied(obj: Object) -> Object | None:
     if remembered is None:
         return None
     try:
-        value = json.loads(remembered)
+        value = parse(remembered)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or not value:
@@ -141,6 +148,28 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value
+
+
+def parse(text: str | bytes) -> Any:
+    """What JSON says. Raises ValueError, which quotes nothing of it, and RecursionError.
+
+    Several times as fast as Python's own, with which reading and writing were a fifth of a sync.
+    And it takes neither NaN, nor numbers without end, nor halves of surrogate pairs: `spell` could
+    not write them, and no API server would read them back as they were.
+    """
+    try:
+        return _DECODER.decode(text)
+    except msgspec.DecodeError:
+        raise ValueError("it is not JSON") from None
+
+
+def spell(value: Any) -> bytes:
+    """What `parse` gave as JSON: sorted keys, so that equal values are equal bytes."""
+    return _ENCODER.encode(value)
+
+
+_DECODER = msgspec.json.Decoder()
+_ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 def compact(value: Any) -> str:

@@ -9,10 +9,11 @@
 
 import dataclasses
 import enum
+from collections.abc import Callable
 
 from hooks import wire
 from hooks.k8s import objects
-from hooks.k8s.objects import Object
+from hooks.k8s.objects import GroupKey, Identity, Object
 from hooks.llmservice import memory, names, render, weights
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import CacheClaim, Plan, Staging, Unresolved
@@ -47,7 +48,7 @@ class ReplicasRule(enum.Enum):
 class Arrangement:
     """The children of the answer, those that cannot be made, and what they wait for."""
 
-    children: list[Object]
+    children: dict[Identity, Object]
     taken: tuple[Taken, ...]
     weights: Weights
     replicas_rule: ReplicasRule
@@ -88,20 +89,19 @@ def arrange(
         children = memory.restore(request.children)
     else:
         children, taken = _withhold(_rendered(outcome, state, request), request)
-        children += _kept(children, request)
+        children |= _kept(children, request)
         if not state.usable:
             children = _held_back(children, outcome, request)
-    backend = names.backend(ServiceName(objects.text(request.parent, "metadata", "name")))
+    backend = _child(names.DEPLOYMENTS, names.backend, request)
     rule = ReplicasRule.WITHOUT
-    for index, child in enumerate(children):
-        if _is(child, names.DEPLOYMENTS, backend):
-            children[index], rule = _with_replicas(
-                child,
-                memory.ours(child, request),
-                restored=isinstance(outcome, Unresolved),
-                handed_over=handed_over,
-                usable=state.usable,
-            )
+    if backend in children:
+        children[backend], rule = _with_replicas(
+            children[backend],
+            memory.ours(backend, request),
+            restored=isinstance(outcome, Unresolved),
+            handed_over=handed_over,
+            usable=state.usable,
+        )
     return Arrangement(children=children, taken=tuple(taken), weights=state, replicas_rule=rule)
 
 
@@ -122,53 +122,48 @@ def _stages(plan: Plan) -> bool:
     return isinstance(plan.staging, Staging)
 
 
-def _rendered(plan: Plan, state: Weights, request: wire.CompositeRequest) -> list[Object]:
+def _rendered(plan: Plan, state: Weights, request: wire.CompositeRequest) -> dict[Identity, Object]:
     """The plan's children, the Job among them, with what the world adds to them."""
-    children = render.children(plan)
+    children = {objects.identity(child): child for child in render.children(plan)}
     if not isinstance(plan.staging, Staging):
         return children
     claim = _observed_claim(request) or {}
     claim_uid = weights.uid(claim)
     staged_on = claim_uid if state is Weights.STAGED else names.NO_CLAIM
-    children = [
-        _annotated(child, names.STAGED_ON, staged_on)
-        if _is(child, names.DEPLOYMENTS, names.backend(plan.service))
-        else child
-        for child in children
-    ]
-    job = _observed_job(request)
-    if job is not None:
-        key = objects.ObjectKey(f"{plan.namespace}/{names.prewarm(plan.service)}")
-        return [*children, memory.as_last_applied(names.JOBS, key, job)]
-    if weights.can_be_put_on(claim):
-        return [*children, prewarm.job(plan, plan.staging, claim_uid=claim_uid)]
+    backend = _child(names.DEPLOYMENTS, names.backend, request)
+    children[backend] = _annotated(children[backend], names.STAGED_ON, staged_on)
+    job = _child(names.JOBS, names.prewarm, request)
+    if (observed := memory.ours(job, request)) is not None:
+        children[job] = memory.as_last_applied(job, observed)
+    elif weights.can_be_put_on(claim):
+        children[job] = prewarm.job(plan, plan.staging, claim_uid=claim_uid)
     return children
 
 
-def _held_back(children: list[Object], plan: Plan, request: wire.CompositeRequest) -> list[Object]:
+def _held_back(
+    children: dict[Identity, Object], plan: Plan, request: wire.CompositeRequest
+) -> dict[Identity, Object]:
     """The children while the weights are not there: a backend that exists stays as it is.
 
     What leads to it stays with it, where it is to become another: a gateway that knows the names
     and the port of the next engine would turn away the requests that the present one can serve.
     """
-    backend = names.backend(plan.service)
-    wanted = next((c for c in children if _is(c, names.DEPLOYMENTS, backend)), None)
-    observed = None if wanted is None else memory.ours(wanted, request)
-    if wanted is None or observed is None:
+    backend = _child(names.DEPLOYMENTS, names.backend, request)
+    observed = memory.ours(backend, request)
+    if backend not in children or observed is None:
         return children
-    kept = {(names.DEPLOYMENTS, backend)}
-    if _template_hash(wanted) != _template_hash(objects.last_applied(observed)):
+    kept = {backend}
+    if _template_hash(children[backend]) != _template_hash(objects.last_applied(observed)):
         kept |= {
-            (names.SERVICES, backend),
-            (names.DEPLOYMENTS, names.gateway(plan.service)),
+            _child(names.SERVICES, names.backend, request),
+            _child(names.DEPLOYMENTS, names.gateway, request),
         }
-    return [
-        memory.as_last_applied(objects.group_key(child), objects.object_key(child), held)
-        if (objects.group_key(child), objects.text(child, "metadata", "name")) in kept
-        and (held := memory.ours(child, request)) is not None
-        else child
-        for child in children
-    ]
+    return {
+        child: memory.as_last_applied(child, held)
+        if child in kept and (held := memory.ours(child, request)) is not None
+        else wanted
+        for child, wanted in children.items()
+    }
 
 
 def _with_replicas(
@@ -211,35 +206,26 @@ def _annotated(child: Object, name: str, value: str) -> Object:
     return {**child, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _is(child: Object, group: objects.GroupKey, name: str) -> bool:
-    return objects.group_key(child) == group and objects.text(child, "metadata", "name") == name
-
-
 def _template_hash(deployment: Object | None) -> str | None:
     template = objects.mapping(deployment, "spec", "template")
     return objects.annotation(template, names.TEMPLATE_HASH)
 
 
 def _observed_job(request: wire.CompositeRequest) -> Object | None:
-    service = ServiceName(objects.text(request.parent, "metadata", "name"))
-    return _observed("batch/v1", "Job", names.prewarm(service), request)
+    return memory.ours(_child(names.JOBS, names.prewarm, request), request)
 
 
 def _observed_claim(request: wire.CompositeRequest) -> Object | None:
+    return memory.ours(_child(names.CLAIMS, names.cache, request), request)
+
+
+def _child(
+    group: GroupKey, name: Callable[[ServiceName], str], request: wire.CompositeRequest
+) -> Identity:
+    """The request's child of that group, whose name is made by one of `names`."""
     service = ServiceName(objects.text(request.parent, "metadata", "name"))
-    return _observed("v1", "PersistentVolumeClaim", names.cache(service), request)
-
-
-def _observed(
-    api_version: str, kind: str, name: str, request: wire.CompositeRequest
-) -> Object | None:
     namespace = objects.text(request.parent, "metadata", "namespace")
-    identity = {
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {"name": name, "namespace": namespace},
-    }
-    return memory.ours(identity, request)
+    return names.child(group, namespace, name(service))
 
 
 def _differs(observed: Object | None, wanted: str) -> bool:
@@ -251,19 +237,19 @@ def _differs(observed: Object | None, wanted: str) -> bool:
 
 
 def _withhold(
-    children: list[Object], request: wire.CompositeRequest
-) -> tuple[list[Object], list[Taken]]:
+    children: dict[Identity, Object], request: wire.CompositeRequest
+) -> tuple[dict[Identity, Object], list[Taken]]:
     """Parts the children into those whose names are free or ours, and the others."""
-    ours, taken = [], []
-    for child in children:
+    ours, taken = {}, []
+    for child, wanted in children.items():
         holder = memory.find(request.related, child)
         if holder is None or memory.ours(child, request) is not None:
-            ours.append(child)
+            ours[child] = wanted
         else:
             taken.append(
                 Taken(
-                    kind=objects.text(child, "kind"),
-                    name=objects.text(child, "metadata", "name"),
+                    kind=objects.text(wanted, "kind"),
+                    name=objects.text(wanted, "metadata", "name"),
                     going=is_going(holder, request.parent),
                 )
             )
@@ -279,19 +265,20 @@ def is_going(holder: Object, parent: Object) -> bool:
     return is_namesakes or bool(objects.text(holder, "metadata", "deletionTimestamp"))
 
 
-def _kept(children: list[Object], request: wire.CompositeRequest) -> list[Object]:
+def _kept(
+    children: dict[Identity, Object], request: wire.CompositeRequest
+) -> dict[Identity, Object]:
     """Observed claims and Jobs that the plan no longer asks for. They go when their service goes.
 
     The Job says what its claim holds: without it, weights that are wanted again would be fetched
     again.
     """
-    rendered = {(objects.group_key(child), objects.object_key(child)) for child in children}
     return memory.restore(
         {
             group: {
                 key: child
                 for key, child in request.children.get(group, {}).items()
-                if (group, key) not in rendered
+                if (group, key) not in children
             }
             for group in (names.CLAIMS, names.JOBS)
         }

@@ -20,8 +20,8 @@ def fetcher_image(plan: Plan, request: wire.CompositeRequest) -> Plan:
     """The plan, with the observed fetcher where that leaves the template as it was applied."""
     if not isinstance(plan.staging, StagingOnNode):
         return plan
-    rendered = backend.deployment(plan)
-    applied = objects.last_applied(memory.ours(rendered, request) or {})
+    deployment = names.child(names.DEPLOYMENTS, plan.namespace, names.backend(plan.service))
+    applied = objects.last_applied(memory.ours(deployment, request) or {})
     carried = _with(plan, plan.staging, _fetcher(applied))
     if objects.dig(backend.deployment(carried), *_TEMPLATE) == objects.dig(applied, *_TEMPLATE):
         return carried

@@ -19,11 +19,10 @@ import dataclasses
 
 from hooks import wire
 from hooks.k8s import objects
-from hooks.k8s.objects import Object
+from hooks.k8s.objects import GroupKey, Object
 from hooks.llmservice import memory, names
 from hooks.llmservice.plan import Formation, Plan
 from hooks.llmservice.render import gateway as gateway_child
-from hooks.llmservice.render import scaler as scaler_child
 
 
 def step(plan: Plan, request: wire.CompositeRequest) -> Plan:
@@ -94,17 +93,18 @@ def _to_one(observed: _Observed) -> Formation:
 
 
 def _observe(plan: Plan, request: wire.CompositeRequest) -> _Observed:
-    selector = ("spec", "selector", names.LABEL_COMPONENT)
+    gateway, scaler = names.gateway(plan.service), names.scaler(plan.service)
+    service = _ours(names.SERVICES, scaler, plan, request)
     return _Observed(
-        gateway=_ours(gateway_child.deployment(plan), request),
-        scaler=_ours(scaler_child.deployment(plan), request),
-        asked=objects.text(_ours(scaler_child.service(plan), request), *selector),
+        gateway=_ours(names.DEPLOYMENTS, gateway, plan, request),
+        scaler=_ours(names.DEPLOYMENTS, scaler, plan, request),
+        asked=objects.text(service, "spec", "selector", names.LABEL_COMPONENT),
         pods=sum(_is_live_gateway(pod) for pod in request.related.get(names.PODS, {}).values()),
     )
 
 
-def _ours(child: Object, request: wire.CompositeRequest) -> Object:
-    return memory.ours(child, request) or {}
+def _ours(group: GroupKey, name: str, plan: Plan, request: wire.CompositeRequest) -> Object:
+    return memory.ours(names.child(group, plan.namespace, name), request) or {}
 
 
 def _is_live_gateway(pod: Object) -> bool:

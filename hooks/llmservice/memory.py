@@ -2,15 +2,15 @@
 
 from hooks import wire
 from hooks.k8s import objects
-from hooks.k8s.objects import GroupKey, Object, ObjectKey
+from hooks.k8s.objects import GroupKey, Identity, Object, ObjectKey
 
 
-def find(groups: dict[str, dict[str, Object]], child: Object) -> Object | None:
+def find(groups: dict[str, dict[str, Object]], child: Identity) -> Object | None:
     """The object of ``child``'s kind and name, if any."""
-    return groups.get(objects.group_key(child), {}).get(objects.object_key(child))
+    return groups.get(child.group, {}).get(child.key)
 
 
-def ours(child: Object, request: wire.CompositeRequest) -> Object | None:
+def ours(child: Identity, request: wire.CompositeRequest) -> Object | None:
     """The observed object that is this child, if any.
 
     One of ours that is only among the related ones was not claimed yet; Metacontroller finds it at
@@ -29,23 +29,23 @@ def annotation(observed: Object, name: str) -> str | None:
     return value if value is not None else objects.annotation(objects.last_applied(observed), name)
 
 
-def restore(observed: dict[str, dict[str, Object]]) -> list[Object]:
+def restore(observed: dict[str, dict[str, Object]]) -> dict[Identity, Object]:
     """Every observed child as it was last applied."""
-    return [
-        as_last_applied(GroupKey(group), ObjectKey(key), child)
+    return {
+        (child := Identity(GroupKey(group), ObjectKey(key))): as_last_applied(child, held)
         for group, members in sorted(observed.items())
-        for key, child in sorted(members.items())
-    ]
+        for key, held in sorted(members.items())
+    }
 
 
-def as_last_applied(group: GroupKey, key: ObjectKey, observed: Object) -> Object:
+def as_last_applied(child: Identity, observed: Object) -> Object:
     """The child that Metacontroller remembers, under the identity that it has.
 
     Where nothing is remembered, an object without fields: merged with what is observed, it changes
     nothing and still keeps the child.
     """
-    kind, _, api_version = group.partition(".")
-    namespace, _, name = key.rpartition("/")
+    kind, _, api_version = child.group.partition(".")
+    namespace, _, name = child.key.rpartition("/")
     remembered = objects.last_applied(observed) or {}
     metadata = objects.mapping(remembered, "metadata")
     identity = {"name": name} | ({"namespace": namespace} if namespace else {})

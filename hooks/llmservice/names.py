@@ -6,7 +6,7 @@ so that each name fits the 63 that a label value or a Service allows; no name ne
 
 from typing import NewType
 
-from hooks.k8s.objects import GroupKey
+from hooks.k8s.objects import GroupKey, Identity, ObjectKey
 
 # The name of an LLMService. The names of its children are plain strings made from it.
 ServiceName = NewType("ServiceName", str)
@@ -58,6 +58,11 @@ RUNTIMES = GroupKey("InferenceRuntime.serving.noctaya.io/v1alpha1")
 def backend(service: ServiceName) -> str:
     """The backend's Deployment and its headless Service."""
     return f"{service}-backend"
+
+
+def child(group: GroupKey, namespace: str, name: str) -> Identity:
+    """What a child of that name is found by."""
+    return Identity(group, ObjectKey(f"{namespace}/{name}"))
 
 
 def gateway(service: ServiceName) -> str:

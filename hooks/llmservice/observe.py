@@ -9,8 +9,8 @@ import datetime
 
 from hooks import wire
 from hooks.k8s import objects
-from hooks.k8s.objects import Object
-from hooks.llmservice import names, pods, prewarming
+from hooks.k8s.objects import Identity, Object
+from hooks.llmservice import memory, names, pods, prewarming
 from hooks.llmservice.arrange import Arrangement, Taken
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.pods import PodSeen
@@ -63,23 +63,27 @@ def observe(arrangement: Arrangement, request: wire.CompositeRequest) -> Seen:
     """The facts. The arrangement says which Pod template is the current one."""
     service = ServiceName(objects.text(request.parent, "metadata", "name"))
     namespace = objects.text(request.parent, "metadata", "namespace")
-    wanted = _named(arrangement.children, names.backend(service))
-    gateway = _named(arrangement.children, names.gateway(service))
-    scaler = _named(arrangement.children, names.scaler(service))
+    backend = names.child(names.DEPLOYMENTS, namespace, names.backend(service))
+    gateway = names.child(names.DEPLOYMENTS, namespace, names.gateway(service))
+    scaler = names.child(names.DEPLOYMENTS, namespace, names.scaler(service))
+    gateways = _own(gateway, arrangement, names.GATEWAY_CONTAINER, request)
     return Seen(
-        gateway=_own(gateway, names.GATEWAY_CONTAINER, request),
-        scaler=_own(scaler, names.SCALER_CONTAINER, request)
-        if scaler
-        else _own(gateway, names.GATEWAY_CONTAINER, request),
-        backend=_backend(service, namespace, wanted, request),
+        gateway=gateways,
+        scaler=_own(scaler, arrangement, names.SCALER_CONTAINER, request)
+        if scaler in arrangement.children
+        else gateways,
+        backend=_backend(service, namespace, arrangement.children.get(backend, {}), request),
         prewarm=prewarming.see(arrangement.weights, _staged(service, namespace, request)),
         taken=arrangement.taken,
     )
 
 
-def _own(wanted: Object, component: str, request: wire.CompositeRequest) -> DeploymentSeen:
+def _own(
+    child: Identity, arrangement: Arrangement, component: str, request: wire.CompositeRequest
+) -> DeploymentSeen:
     """The Deployment of a component, whose container has the component's name."""
-    deployment = request.children.get(names.DEPLOYMENTS, {}).get(objects.object_key(wanted), {})
+    wanted = arrangement.children.get(child, {})
+    deployment = memory.find(request.children, child) or {}
     available = (objects.number(deployment, "status", "availableReplicas") or 0) > 0
     since = objects.time(objects.condition(deployment, "Available"), "lastTransitionTime")
     found = _pods(request, component)
@@ -122,8 +126,8 @@ def _stuck_since(
 def _backend(
     service: ServiceName, namespace: str, wanted: Object, request: wire.CompositeRequest
 ) -> BackendSeen:
-    key = f"{namespace}/{names.backend(service)}"
-    deployment = request.children.get(names.DEPLOYMENTS, {}).get(key, {})
+    child = names.child(names.DEPLOYMENTS, namespace, names.backend(service))
+    deployment = memory.find(request.children, child) or {}
     template_hash = objects.annotation(
         objects.mapping(wanted, "spec", "template"), names.TEMPLATE_HASH
     )
@@ -151,11 +155,11 @@ def _backend(
 
 
 def _staged(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> Staged:
-    job = request.children.get(names.JOBS, {}).get(f"{namespace}/{names.prewarm(service)}", {})
+    job = names.child(names.JOBS, namespace, names.prewarm(service))
     return Staged(
         service=service,
         namespace=namespace,
-        job=job,
+        job=memory.find(request.children, job) or {},
         claim=_claim(service, namespace, request),
         pods=_all_pods(request, "prewarm"),
         pending_claim=_pending_claim(service, namespace, request),
@@ -204,14 +208,5 @@ def _single_node_claim(service: ServiceName, namespace: str, request: wire.Compo
 
 def _claim(service: ServiceName, namespace: str, request: wire.CompositeRequest) -> Object:
     """The cache claim, or an empty object."""
-    key = f"{namespace}/{names.cache(service)}"
-    return request.children.get(names.CLAIMS, {}).get(key, {})
-
-
-def _named(children: list[Object], name: str) -> Object:
-    """The Deployment called ``name``, or an empty object."""
-    for child in children:
-        is_named = objects.text(child, "metadata", "name") == name
-        if is_named and objects.group_key(child) == names.DEPLOYMENTS:
-            return child
-    return {}
+    claim = names.child(names.CLAIMS, namespace, names.cache(service))
+    return memory.find(request.children, claim) or {}

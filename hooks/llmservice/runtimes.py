@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Literal
@@ -81,14 +80,14 @@ def read(obj: Object) -> Runtime | Unresolved:
         "name": objects.text(obj, "metadata", "name"),
         "annotations": objects.mapping(obj, "metadata", "annotations"),
     }
-    return _read(objects.compact({"metadata": metadata, "spec": objects.mapping(obj, "spec")}))
+    return _read(objects.spell({"metadata": metadata, "spec": objects.mapping(obj, "spec")}))
 
 
 # Every service of a cluster is asked about with the same few runtimes, and validating these took
 # a quarter of a sync.
 @functools.lru_cache(maxsize=256)
-def _read(text: str) -> Runtime | Unresolved:
-    obj: Object = json.loads(text)
+def _read(text: bytes) -> Runtime | Unresolved:
+    obj: Object = objects.parse(text)
     name = objects.text(obj, "metadata", "name")
     problems = annotations.sentences(obj, "InferenceRuntime")
     try:

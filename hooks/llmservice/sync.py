@@ -28,7 +28,7 @@ def sync(
     """The children and the status of the request's parent."""
     decision = decide(request, settings=settings, now=now)
     return wire.CompositeResponse(
-        children=decision.arrangement.children,
+        children=list(decision.arrangement.children.values()),
         status=decision.judgement.status,
         resync_after_seconds=decision.judgement.look_again_seconds,
     )

@@ -5,7 +5,6 @@ backend's replicas, unless it says that the ScaledObject was withheld.
 """
 
 import dataclasses
-import json
 
 from hooks.k8s import objects
 
@@ -33,7 +32,7 @@ def encode(words: Words) -> str:
 def decode(annotation: str) -> Words:
     """The words in an annotation's value; silence where somebody wrote something else."""
     try:
-        said = json.loads(annotation)
+        said = objects.parse(annotation)
     except (ValueError, RecursionError):
         return Words()
     return Words(

@@ -167,7 +167,7 @@ def members(groups: dict[str, dict[str, Obj]]) -> list[Obj]:
 
 
 def key_of(obj: Obj) -> Key:
-    return objects.group_key(obj), objects.object_key(obj)
+    return objects.identity(obj)
 
 
 def keys_of(answer: list[Obj]) -> set[Key]:

@@ -31,6 +31,8 @@ Path = tuple[str | int, ...]
 # Metacontroller's memory is JSON within a string; it is mutated inside as well.
 INSIDE = "(decoded)"
 
+KEDAS = "ScaledObject.keda.sh/v1alpha1"
+
 VALUES: list[Any] = [
     None, "", "x", "10s", "{{ x }}", "\ud800", "a" * 3000, 0, -1, 1, 2**40, 10**400, 1.5, True,
     [], [None], ["x"], [[]], {}, {"x": 1}, {"name": "x"},
@@ -191,6 +193,28 @@ def test_what_is_no_hook_request_is_refused_with_a_reason(
 
 
 @pytest.mark.parametrize(
+    ("case", "holder", "annotation"),
+    [
+        ("mistake", ("children", names.DEPLOYMENTS, "ns/m-backend"), objects.LAST_APPLIED),
+        ("keda-gateway-outage", ("attachments", KEDAS, "ns/m"), objects.LAST_APPLIED),
+        ("serving", ("parent",), names.AUTOSCALING),
+    ],
+)
+def test_half_a_character_inside_an_annotation_makes_the_whole_of_it_unread(
+    client: Any, case: str, holder: Path, annotation: str
+) -> None:
+    body = copy.deepcopy(CASES[case])
+    held = objects.mapping(body, *map(str, holder), "metadata", "annotations")
+    assert held[annotation]
+    held[annotation] = r'{"ready": "False", "message": "\ud800", "spec": {"x": "\ud800"}}'
+    answer = client.post(questions.path_of(body), data=json.dumps(body))
+    assert answer.status_code == 200
+    assert "ud800" not in json.dumps(answer.json)
+    assert not observed_keys(body.get("children", {})) - keys(answer.json)
+    assert not observed_keys(body.get("attachments", {})) - keys(answer.json)
+
+
+@pytest.mark.parametrize(
     "path", [path for path in questions.ANSWERS if not path.startswith("/runtimestatus")]
 )
 def test_a_service_without_a_namespace_is_refused(client: Any, path: str) -> None:
@@ -202,7 +226,7 @@ def test_a_service_without_a_namespace_is_refused(client: Any, path: str) -> Non
 
 
 def key(child: Obj) -> tuple[str, str]:
-    return objects.group_key(child), objects.object_key(child)
+    return objects.identity(child)
 
 
 def keys(answer: Obj) -> set[tuple[str, str]]:
