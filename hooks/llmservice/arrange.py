@@ -14,7 +14,7 @@ from collections.abc import Callable
 from hooks import wire
 from hooks.k8s import objects
 from hooks.k8s.objects import GroupKey, Identity, Object
-from hooks.llmservice import memory, names, render, weights
+from hooks.llmservice import memory, names, render, reorder, weights
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import CacheClaim, Plan, Staging, Unresolved
 from hooks.llmservice.reasons import Reason
@@ -95,9 +95,10 @@ def arrange(
     backend = _child(names.DEPLOYMENTS, names.backend, request)
     rule = ReplicasRule.WITHOUT
     if backend in children:
+        observed = memory.ours(backend, request)
         children[backend], rule = _with_replicas(
-            children[backend],
-            memory.ours(backend, request),
+            reorder.step(children[backend], observed),
+            observed,
             restored=isinstance(outcome, Unresolved),
             handed_over=handed_over,
             usable=state.usable,

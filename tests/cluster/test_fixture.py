@@ -162,6 +162,11 @@ def test_a_frozen_program_stands_still_and_goes_on(cluster: running.Cluster) -> 
     scheduler = cluster.program("kube-scheduler")
     scheduler.freeze()
     stat = pathlib.Path(f"/proc/{scheduler.body.pid}/stat")
-    assert stat.read_text().rpartition(")")[2].split()[0] == "T"
+
+    def stands_still() -> bool:
+        return stat.read_text().rpartition(")")[2].split()[0] == "T"
+
+    # A signal is sent at once, and obeyed when its turn comes.
+    cluster.wait("the scheduler stands still", stands_still)
     scheduler.thaw()
-    assert stat.read_text().rpartition(")")[2].split()[0] != "T"
+    cluster.wait("the scheduler goes on", lambda: not stands_still())
