@@ -12,7 +12,7 @@ from hooks import settings
 from hooks.llmservice import names
 from hooks.llmservice.environment import OPEN_FOLDERS
 from tests.pure.hooks.scenes import ARTIFACT, HUB, MODELSCOPE, VLLM, scheduled
-from tests.pure.hooks.test_staging import DIGEST, awake, engine, env, replicas, template
+from tests.pure.hooks.staging.moments import DIGEST, awake, engine, env, replicas, template
 from tests.pure.hooks.world import SETTINGS, Obj, World, service, serving
 
 PLAIN_HUB: Obj = {"model": {"source": {"uri": "hf://org/name"}}}
