@@ -36,6 +36,8 @@ class Cycle:
     began_at: float
     signalled_at: float | None = None
     starting_at: float | None = None
+    refusal: str = ""
+    """What the replica that was asked last answered, in words; empty: none was asked."""
 
     def seconds(self, now: float) -> float:
         return now - self.started
@@ -97,6 +99,12 @@ class Activation:
             return False
         return now - since >= HOPELESS_AFTER
 
+    def obstacle(self) -> str:
+        """What stands between the cold start and its end, as far as can be seen from here."""
+        if not self._replicas.starting():
+            return "it has no replica with an address"
+        return self.cycle.refusal if self.cycle is not None else ""
+
     @property
     def may_be_hopeless(self) -> bool:
         """With replicas at all times there is always one that starts, KEDA or not."""
@@ -150,7 +158,10 @@ class Activation:
                 task.add_done_callback(functools.partial(self._probed, replica))
 
     async def _probe(self, replica: Replica) -> None:
-        if await probing.answers(replica.address, self._settings.readiness):
+        refusal = await probing.refusal(replica.address, self._settings.readiness)
+        if self.cycle is not None:
+            self.cycle.refusal = refusal
+        if not refusal:
             self._replicas.answered(replica)
 
     def _probed(self, replica: Replica, _: asyncio.Task[None]) -> None:

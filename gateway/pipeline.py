@@ -216,8 +216,9 @@ class _Hold:
             raise Refusal(
                 503,
                 "not_activatable",
-                "nothing starts the model: no autoscaler has asked this gateway for its demand. "
-                "Is KEDA installed, and does the ScaledObject exist?",
+                "nothing starts the model: no autoscaler asks this gateway for its demand, since "
+                "its weights are not staged yet, or KEDA is missing or refuses its ScaledObject; "
+                f"{_describe(deps)}",
                 outcome=Outcome.NOT_ACTIVATABLE,
                 retry=False,
             )
@@ -225,16 +226,18 @@ class _Hold:
             raise self._too_long(now - since)
 
     def _too_long(self, waited: float) -> Refusal:
+        obstacle = self._deps.activation.obstacle()
+        seen = f" ({obstacle})" if obstacle else ""
         if self._limit_outcome is Outcome.HOLD_TIMEOUT:
             return _starting(
                 self._deps,
-                f"the model was still starting after {waited:.0f} s, as long as a request that "
-                "does not stream can be held; it goes on starting",
+                f"the model was still starting{seen} after {waited:.0f} s, as long as a request "
+                "that does not stream can be held; it goes on starting",
                 outcome=Outcome.HOLD_TIMEOUT,
             )
         return _starting(
             self._deps,
-            f"the model did not start within {waited:.0f} s",
+            f"the model did not start within {waited:.0f} s{seen}; {_describe(self._deps)}",
             code="activation_timeout",
             outcome=Outcome.ACTIVATION_TIMEOUT,
         )
@@ -332,6 +335,11 @@ def _full(deps: Deps, full: admission.Full) -> Refusal:
         kind="requests",
         retry_after=calls.retry_after(seconds),
     )
+
+
+def _describe(deps: Deps) -> str:
+    settings = deps.settings
+    return f"kubectl describe llmservice {settings.service} -n {settings.namespace} says why"
 
 
 def _starting(

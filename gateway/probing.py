@@ -4,7 +4,7 @@ import asyncio
 import ssl
 
 from gateway import upstream
-from gateway.errors import NothingSent, UpstreamLost
+from gateway.errors import Exhausted, NothingSent, UpstreamLost
 from gateway.replicas import Address
 from gateway.settings import Readiness
 
@@ -14,20 +14,23 @@ _CONNECT_TIMEOUT = 0.25
 _ANSWER_TIMEOUT = 1.0
 
 
-async def answers(address: Address, readiness: Readiness | None) -> bool:
-    """Whether the readiness request gets a 2xx or 3xx; without one, whether a connection opens."""
+async def refusal(address: Address, readiness: Readiness | None) -> str:
+    """Why the replica is not ready, in words; empty: its readiness request got a 2xx or 3xx, or,
+    without one, a connection opened."""
     tls = _unverified() if readiness is not None and readiness.scheme == "HTTPS" else None
     try:
         connection = await upstream.connect(address, within=_CONNECT_TIMEOUT, tls=tls)
+    except Exhausted:
+        return "the gateway has no file descriptor to ask its engine with"
     except NothingSent:
-        return False
+        return "its engine takes no connection"
     try:
-        return readiness is None or await _asks(connection, readiness)
+        return "" if readiness is None else await _ask(connection, readiness)
     finally:
         connection.close()
 
 
-async def _asks(connection: upstream.Connection, readiness: Readiness) -> bool:
+async def _ask(connection: upstream.Connection, readiness: Readiness) -> str:
     headers = [(n.encode(), v.encode()) for n, v in readiness.headers]
     if "host" not in {name.lower() for name, _ in readiness.headers}:
         headers.insert(0, (b"host", str(connection.address).encode()))
@@ -36,11 +39,13 @@ async def _asks(connection: upstream.Connection, readiness: Readiness) -> bool:
     try:
         async with asyncio.timeout(_ANSWER_TIMEOUT):
             head = await exchange.head(within=_ANSWER_TIMEOUT)
-        return 200 <= head.status < 400
     except (TimeoutError, UpstreamLost):
-        return False
+        return f"its engine does not answer GET {readiness.path}"
     finally:
         exchange.close()
+    if 200 <= head.status < 400:
+        return ""
+    return f"its engine answers GET {readiness.path} with {head.status}"
 
 
 def _unverified() -> ssl.SSLContext:

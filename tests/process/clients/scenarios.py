@@ -182,12 +182,10 @@ GROUPS: dict[str, tuple[Scenario, ...]] = {
             "nothing will start the model",
             Stage.HOPELESS,
             Kind.PLAIN,
-            expected=Failure(says="Is KEDA installed", status=503, code="not_activatable"),
+            expected=Failure(says="KEDA is missing", status=503, code="not_activatable"),
             # x-should-retry is the SDKs' own.
             but={
-                "curl": Failure(
-                    says="Is KEDA installed", status=503, code="not_activatable", tries=3
-                )
+                "curl": Failure(says="KEDA is missing", status=503, code="not_activatable", tries=3)
             },
         ),
         Scenario(

@@ -112,6 +112,31 @@ async def test_an_activation_that_takes_too_long_ends_the_stream_with_an_error_e
         assert not (await gateway.queue())["active"]
 
 
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        ("absent", "it has no replica with an address"),
+        ("not listening", "its engine takes no connection"),
+        ("refusing", "its engine answers GET /health with 404"),
+    ],
+)
+async def test_a_start_that_takes_too_long_is_told_with_what_the_engine_answers(
+    engine: str, told: str, tmp_path: Path
+) -> None:
+    async with (
+        rig.Gateway(tmp_path, "--activation-timeout-seconds", "1.5") as gateway,
+        stubs.Engine() as stub,
+    ):
+        stub.healthy = 404
+        if engine != "absent":
+            gateway.tell(rig.endpoint(stub.port))
+        if engine == "not listening":
+            await stub.stop()
+        error = (await gateway.ask(PLAIN)).error()
+        assert error["code"] == "activation_timeout"
+        assert f" ({told}); kubectl describe llmservice m -n ns says why" in error["message"]
+
+
 async def test_a_port_that_opens_before_the_engine_is_healthy_is_waited_for(tmp_path: Path) -> None:
     async with (
         rig.Gateway(tmp_path) as gateway,
