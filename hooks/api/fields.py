@@ -157,10 +157,18 @@ IntOrText = Annotated[
 
 # --- Durations ------------------------------------------------------------------------------------
 
-POSITIVE = Rule("duration(self) > duration('0s')", "must be a duration of more than zero, like 10s")
+# A rule that ends in an error, as `duration('soon')` does, is held against every write to an object
+# that is older than it, a status too. One that is false is not, where the field stays as it is.
+_IS_ONE = f"self.matches(r'{duration.SYNTAX}')"
+
+POSITIVE = Rule(
+    f"{_IS_ONE} && duration(self) > duration('0s')",
+    "must be a duration of more than zero, like 10s",
+)
 WHOLE_SECONDS_TO_AN_HOUR = Rule(
     # By milliseconds: over text made from a number, the API server counts a cost without bound.
-    "duration(self) <= duration('1h') && duration(self).getMilliseconds() % 1000 == 0",
+    f"{_IS_ONE} && duration(self) <= duration('1h')"
+    " && duration(self).getMilliseconds() % 1000 == 0",
     "must be whole seconds between 0s and 1h, like 5m",
 )
 
