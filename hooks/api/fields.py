@@ -4,6 +4,7 @@ Scalars are strict: an API server refuses ``"3"`` for an integer, so the hooks r
 """
 
 import dataclasses
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
@@ -85,27 +86,65 @@ def whole(least: int, most: int = INT32_MOST) -> Value:
     return Value(schema, (Strict(), Field(ge=least, le=most)))
 
 
+def shown(value: Any) -> str:
+    """What was found, short: values may be long, and a status may not."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return shortened(json.dumps(value, ensure_ascii=False))
+
+
+def shortened(text: str) -> str:
+    """``text``, or its beginning where it is long."""
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 INT32 = whole(-(2**31))
 INT64 = Value({"type": "integer", "format": "int64"}, (Strict(), Field(ge=-(2**63), lt=2**63)))
 
+_OBJECT_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_DATA_KEY = "^[-._a-zA-Z0-9]+$"
+_RESOURCE_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+_HEADER_NAME = "^[-A-Za-z0-9]+$"
+_ENV_NAME = "^[ -<>-~]+$"
+_PORT_NAME = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+_URL_PATH = "^/"
+_METRICS_PATH = "^/[A-Za-z0-9._~/-]*$"
+_METRIC_NAME = "^[a-zA-Z_:][a-zA-Z0-9_:]*$"
+_LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL_VALUE = f"^({_LABEL_NAME})?$"
+
+# What a value must be that a pattern refuses.
+IN_WORDS = {
+    _OBJECT_NAME: "lower-case letters, digits, dashes and dots, a letter or digit first and last",
+    _DATA_KEY: "letters, digits, dashes, dots and underscores",
+    _RESOURCE_NAME: "what a device plugin offers, like nvidia.com/gpu",
+    _HEADER_NAME: "letters, digits and dashes",
+    _ENV_NAME: "printable ASCII characters without =",
+    _PORT_NAME: "lower-case letters, digits and dashes, a letter or digit first and last",
+    _URL_PATH: "a path that begins with /",
+    _METRICS_PATH: "a path that begins with /, of letters, digits and . _ ~ / - alone",
+    _METRIC_NAME: "letters, digits, underscores and colons, no digit first",
+    _LABEL_VALUE: "at most 63 letters, digits, dashes, dots and underscores, a letter or digit"
+    " first and last",
+}
+
 Flag = Annotated[bool, Value({"type": "boolean"}, (Strict(),))]
 # A DNS subdomain, as the name of every object that is referred to.
-ObjectName = Annotated[str, text(253, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-DataKey = Annotated[str, text(253, pattern="^[-._a-zA-Z0-9]+$")]
+ObjectName = Annotated[str, text(253, pattern=_OBJECT_NAME)]
+DataKey = Annotated[str, text(253, pattern=_DATA_KEY)]
 # Of a device plugin. A name without a domain would be one of Kubernetes' own.
-ResourceName = Annotated[
-    str,
-    text(317, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"),
-]
-HeaderName = Annotated[str, text(256, pattern="^[-A-Za-z0-9]+$")]
+ResourceName = Annotated[str, text(317, pattern=_RESOURCE_NAME)]
+HeaderName = Annotated[str, text(256, pattern=_HEADER_NAME)]
 # Of printable ASCII; nothing else gets past any API server, and older ones take less.
-EnvName = Annotated[str, text(253, pattern="^[ -<>-~]+$")]
-PortName = Annotated[str, text(15, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
+EnvName = Annotated[str, text(253, pattern=_ENV_NAME)]
+PortName = Annotated[str, text(15, pattern=_PORT_NAME)]
 Argument = Annotated[str, text(8192, least=0)]
-UrlPath = Annotated[str, text(1024, pattern="^/")]
+UrlPath = Annotated[str, text(1024, pattern=_URL_PATH)]
 # Stands in a shell command, so nothing that a shell would read.
-MetricsPath = Annotated[str, text(1024, pattern="^/[A-Za-z0-9._~/-]*$")]
-MetricName = Annotated[str, text(256, pattern="^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
+MetricsPath = Annotated[str, text(1024, pattern=_METRICS_PATH)]
+MetricName = Annotated[str, text(256, pattern=_METRIC_NAME)]
 
 
 # --- Quantities, numbers or names -----------------------------------------------------------------
@@ -115,7 +154,9 @@ def _canonical_quantity(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a resource quantity; write it in quotes, like '500m'")
+        raise ValueError(
+            f"{shown(value)} is not a resource quantity; write it in quotes, like '500m'"
+        )
     if quantity.parse(value) <= 0:
         raise ValueError(f"{value!r} must be more than zero")
     return quantity.canonical(value)
@@ -138,7 +179,7 @@ Quantity = Annotated[
 
 def _int_or_text(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
-        raise ValueError(f"{value!r} is neither a number nor a name")
+        raise ValueError(f"{shown(value)} is neither a number nor a name")
     return value
 
 
@@ -175,7 +216,7 @@ WHOLE_SECONDS_TO_AN_HOUR = Rule(
 
 def _duration(value: object) -> Decimal:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a duration; write it like 10s, 2m or 1h30m")
+        raise ValueError(f"{shown(value)} is not a duration; write it like 10s, 2m or 1h30m")
     return duration.parse(value)
 
 
@@ -215,14 +256,27 @@ StabilizationDuration = Annotated[
 # --- Collections ----------------------------------------------------------------------------------
 
 
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+@dataclasses.dataclass(frozen=True)
+class _Listed:
+    """A list as a tuple, of a length that is looked at first: many items take long to look at."""
+
+    least: int
+    most: int
+
+    def __call__(self, value: object) -> object:
+        if not isinstance(value, list | tuple):
+            return value
+        if len(value) > self.most:
+            raise ValueError(f"must have at most {self.most} items, found {len(value)}")
+        if len(value) < self.least:
+            raise ValueError(f"must have at least {self.least}, found {len(value)}")
+        return tuple(value)
 
 
 def many(most: int, *, least: int = 0, keyed_by: str | None = None) -> Value:
     """A list of at most ``most`` items, held as a tuple; ``keyed_by`` is unique among them."""
     schema: dict[str, Any] = {"maxItems": most}
-    checks: tuple[Any, ...] = (BeforeValidator(_tuple), Field(min_length=least, max_length=most))
+    checks: tuple[Any, ...] = (BeforeValidator(_Listed(least, most)),)
     if least:
         schema["minItems"] = least
     if keyed_by is not None:
@@ -243,9 +297,7 @@ class _Unique:
         return values
 
 
-_LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = f"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_LABEL_NAME}"
-_LABEL_VALUE = f"^({_LABEL_NAME})?$"
 
 
 def _label_keys(labels: Mapping[str, str]) -> Mapping[str, str]:

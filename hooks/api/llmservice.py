@@ -101,7 +101,7 @@ class Model(Spec):
     cel = (
         Rule(
             "has(self.source) != has(self.catalogRef)",
-            "spec.model needs exactly one of source and catalogRef",
+            "needs exactly one of source and catalogRef",
         ),
     )
 
@@ -134,7 +134,7 @@ class RuntimeChoice(Spec):
     cel = (
         Rule(
             "has(self.name) != has(self.selector)",
-            "spec.runtime needs exactly one of name and selector",
+            "needs exactly one of name and selector",
         ),
     )
 

@@ -2,18 +2,20 @@
 
 import difflib
 import typing
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import pydantic
 from pydantic_core import ErrorDetails
 
-from hooks.api.fields import Spec
+from hooks.api.fields import IN_WORDS, Spec, shortened, shown
 from hooks.k8s import objects
 
 T = TypeVar("T", bound=Spec)
 
-# A wholly wrong object has hundreds of faults; a status is for reading.
-_MOST_PROBLEMS = 5
+# In characters, of all sentences about an object: what a status can show. Whoever made several
+# slips wants to mend them in one edit; a wholly wrong object has hundreds.
+_MOST_TOLD = 3000
 
 
 class Invalid(Exception):
@@ -29,26 +31,40 @@ def read(model: type[T], value: Any, *, path: str) -> T:
     try:
         return model.model_validate(objects.without_nulls(value))
     except pydantic.ValidationError as error:
-        problems = [_sentence(model, path, fault) for fault in error.errors(include_url=False)]
-    more = len(problems) - _MOST_PROBLEMS
-    if more > 0:
-        problems[_MOST_PROBLEMS:] = [f"and {more} more"]
-    raise Invalid(tuple(problems))
+        faults = error.errors(include_url=False)
+    raise Invalid(_told((_sentence(model, path, fault) for fault in faults), len(faults)))
+
+
+def _told(sentences: Iterable[str], count: int) -> tuple[str, ...]:
+    """The sentences that can be shown, and how many of the ``count`` cannot."""
+    told: list[str] = []
+    for sentence in sentences:
+        told.append(sentence)
+        if sum(map(len, told)) > _MOST_TOLD:
+            break
+    left = count - len(told)
+    return (*told, f"and {left} more, told once these are mended") if left else tuple(told)
 
 
 def nearest(name: str, known: list[str]) -> str:
     """A hint that names the known spelling nearest to ``name``; empty where none is near."""
+    if len(name) > _LONGEST_NAME:
+        return ""
     # A wrong capital is the commonest slip and difflib weighs it like any other letter.
     by_folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
     return f"; did you mean {by_folded[close[0]]}?" if close else ""
 
 
+# Of a slip in a field's name. Comparing a longer one takes long and finds nothing.
+_LONGEST_NAME = 100
+
+
 def _sentence(model: type[Spec], path: str, fault: ErrorDetails) -> str:
     where = path + "".join(
-        f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault["loc"]
+        f"[{step}]" if isinstance(step, int) else f".{shortened(step)}" for step in fault["loc"]
     )
-    found = _shown(fault["input"])
+    found = shown(fault["input"])
     context = fault.get("ctx", {})
     match fault["type"]:
         case "extra_forbidden":
@@ -64,9 +80,15 @@ def _sentence(model: type[Spec], path: str, fault: ErrorDetails) -> str:
         case "literal_error":
             return f"{where}: must be {context['expected']}, found {found}"
         case "string_pattern_mismatch":
-            return f"{where}: {found} does not match {context['pattern']}"
+            return f"{where}: must be {IN_WORDS[context['pattern']]}, found {found}"
+        case "string_too_long":
+            most, length = context["max_length"], len(fault["input"])
+            return f"{where}: must have at most {most} characters, found {length}"
         case "value_error":
-            return f"{where}: {context['error']}"
+            words = str(context["error"])
+            # What is wrong with an object as a whole may name its fields by their whole path.
+            is_placed = isinstance(fault["input"], dict) and f"{where}." in words
+            return words if is_placed else f"{where}: {words}"
         case kind:
             expected = _EXPECTED.get(kind)
             wording = f"must be {expected}, found {found}" if expected else fault["msg"]
@@ -83,16 +105,6 @@ _EXPECTED = {
     "string_type": "a string",
     "tuple_type": "a list",
 }
-
-
-def _shown(value: Any) -> str:
-    """What was found, short: values may be long, and a status may not."""
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list | tuple):
-        return "a list"
-    shown = objects.compact(value)
-    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def _known_fields(model: type[Spec], steps: tuple[int | str, ...]) -> list[str]:

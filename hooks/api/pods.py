@@ -70,8 +70,7 @@ class EnvVarSource(Spec):
         Rule(
             "[has(self.fieldRef), has(self.resourceFieldRef), has(self.configMapKeyRef),"
             " has(self.secretKeyRef)].filter(x, x).size() == 1",
-            "valueFrom needs exactly one of fieldRef, resourceFieldRef, configMapKeyRef and"
-            " secretKeyRef",
+            "needs exactly one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef",
         ),
     )
 

@@ -81,7 +81,7 @@ class Scheduler(Spec):
     @pydantic.model_validator(mode="after")
     def _queue_needs_volcano(self) -> "Scheduler":
         if self.queue is not None and self.name != "volcano":
-            raise ValueError("queue needs scheduler.name: volcano")
+            raise ValueError(self.cel[0].message)
         return self
 
 

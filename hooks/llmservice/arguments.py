@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from hooks.api.fields import shortened
+
 _TEMPLATE = re.compile(r"\{\{(.*?)(\}\}|$)", re.DOTALL)
 
 # What may stand in double braces.
@@ -26,7 +28,10 @@ def fill(text: str, values: Mapping[str, str]) -> str:
         value = values.get(match[1].strip())
         if value is None or not match[2]:
             known = ", ".join(values)
-            raise TemplateError(f"{match[0]!r} in {text!r} is no template; expected one of {known}")
+            within = "" if match[0] == text else f" in {shortened(text)!r}"
+            raise TemplateError(
+                f"{shortened(match[0])!r}{within} is no template; expected one of {known}"
+            )
         return value
 
     return _TEMPLATE.sub(replace, text)

@@ -63,7 +63,8 @@ def read_spec(parent: Object) -> LLMServiceSpec | Unresolved:
     if fields:
         listed = ", ".join(fields)
         return Unresolved(
-            reason=Reason.NOT_IMPLEMENTED, message=f"not implemented in this version: {listed}"
+            reason=Reason.NOT_IMPLEMENTED,
+            message=f"not implemented in this version, so remove it: {listed}",
         )
     return spec
 

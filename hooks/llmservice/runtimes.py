@@ -28,6 +28,9 @@ class Runtime:
     idle_timeout: Decimal | Literal["default"]
 
 
+_LIST = "kubectl get inferenceruntimes lists what there is"
+
+
 def choose(choice: RuntimeChoice, known: dict[str, Object]) -> Runtime | Unresolved:
     """The runtime that ``choice`` names or selects, among the ``known`` by name."""
     if choice.name is not None:
@@ -44,7 +47,7 @@ def choose(choice: RuntimeChoice, known: dict[str, Object]) -> Runtime | Unresol
             return found
     return Unresolved(
         reason=Reason.RUNTIME_NOT_FOUND,
-        message=f"no InferenceRuntime has vendor {' or '.join(vendors)}",
+        message=f"no InferenceRuntime has vendor {' or '.join(vendors)}; {_LIST}",
     )
 
 
@@ -95,8 +98,8 @@ def _read(text: bytes) -> Runtime | Unresolved:
         if spec.accelerator.sharing.supported:
             return Unresolved(
                 reason=Reason.NOT_IMPLEMENTED,
-                message="not implemented in this version: spec.accelerator.sharing.supported of"
-                f" InferenceRuntime {name}",
+                message="not implemented in this version, so remove it:"
+                f" spec.accelerator.sharing.supported of InferenceRuntime {name}",
             )
         _check_templates(spec)
         _check_ports(spec)
@@ -124,7 +127,7 @@ def _named(name: str, known: dict[str, Object]) -> Runtime | Unresolved:
     if name in known:
         return read(known[name])
     return Unresolved(
-        reason=Reason.RUNTIME_NOT_FOUND, message=f"there is no InferenceRuntime {name}"
+        reason=Reason.RUNTIME_NOT_FOUND, message=f"there is no InferenceRuntime {name}; {_LIST}"
     )
 
 
@@ -139,7 +142,8 @@ def _of_highest_priority(vendor: str, candidates: list[Runtime]) -> Runtime | Un
     tied = ", ".join(runtime.name for runtime in best)
     return Unresolved(
         reason=Reason.RUNTIME_AMBIGUOUS,
-        message=f"InferenceRuntimes {tied} of vendor {vendor} all have priority {highest}",
+        message=f"InferenceRuntimes {tied} of vendor {vendor} all have priority {highest}; give one"
+        " a higher priority, or name one in spec.runtime.name",
     )
 
 

@@ -89,7 +89,7 @@ RUNTIMES: list[tuple[Object, str]] = [
         _of_env(value="b", valueFrom={"fieldRef": {"fieldPath": "metadata.name"}}),
         "takes either value or valueFrom, not both",
     ),
-    (_of_env(valueFrom={}), "valueFrom needs exactly one of"),
+    (_of_env(valueFrom={}), "needs exactly one of fieldRef"),
     (_of_toleration(effect="NoSchedule"), "a toleration without a key needs operator: Exists"),
     (
         _of_toleration(key="gpu", operator="Exists", value="yes"),

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import re
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from hooks.api import parse, pods
+from hooks.api import crds, fields, parse, pods
 from hooks.api.llmservice import LLMServiceSpec
 from hooks.api.runtime import InferenceRuntimeSpec
-from tests.pure.hooks.world import example
+from hooks.k8s import duration, quantity
+from tests.pure.hooks.scenes import VLLM, full
+from tests.pure.hooks.world import example, merged
 
 SERVICE: dict[str, Any] = {
     "model": {"source": {"uri": "hf://org/name"}},
@@ -88,10 +94,10 @@ def test_nulls_count_as_absent() -> None:
         ({"endpoint": {"openAiCompatible": True}}, "did you mean openAICompatible?"),
         ({"zzz": 1}, "spec.zzz: unknown field"),
         ({"model": None}, "spec.model: is required"),
-        ({"model": {}}, "spec.model: spec.model needs exactly one of source and catalogRef"),
+        ({"model": {}}, "spec.model: needs exactly one of source and catalogRef"),
         (
             {"runtime": {"name": "a", "selector": {"vendor": ["nvidia"]}}},
-            "spec.runtime needs exactly one of name and selector",
+            "spec.runtime: needs exactly one of name and selector",
         ),
         ({"runtime": {"name": " "}}, "spec.runtime.name: must not be empty"),
         (
@@ -213,14 +219,163 @@ def test_a_spec_of_another_type_is_one_sentence(spec: Any) -> None:
     assert sentence.startswith("spec: must be an object")
 
 
-def test_many_mistakes_are_counted_and_not_all_told() -> None:
+def test_whoever_made_many_mistakes_is_told_of_each() -> None:
     spec = SERVICE | {f"unknown{i}": 1 for i in range(20)}
-    assert problems(LLMServiceSpec, spec)[-1] == "and 15 more"
+    assert problems(LLMServiceSpec, spec) == tuple(
+        f"spec.unknown{i}: unknown field" for i in range(20)
+    )
 
 
-def test_a_long_value_is_not_repeated_whole() -> None:
-    (sentence,) = problems(LLMServiceSpec, SERVICE | {"cache": {"strategy": "x" * 5000}})
-    assert len(sentence) < 300
+def test_more_mistakes_than_a_status_can_show_are_counted() -> None:
+    spec = SERVICE | {f"unknown{i}": 1 for i in range(100_000)}
+    found = problems(LLMServiceSpec, spec)
+    assert found[-1] == f"and {100_000 - (len(found) - 1)} more, told once these are mended"
+    assert 50 < len(found) < 200
+    assert len("; ".join(found)) < 4000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cache": {"strategy": "x" * 1_000_000}},
+        {"x" * 1_000_000: 1},
+        {"scaling": {"drainTimeout": "x" * 1_000_000}},
+        {"resources": {"memory": "x" * 1_000_000}},
+        {"resources": {"memory": ["x" * 1_000_000]}},
+        {"runtime": {"name": "x" * 1_000_000}},
+        {"runtime": {"selector": {"vendor": ["x" * 1_000_000]}}},
+    ],
+)
+def test_what_is_long_is_not_repeated_whole(change: dict[str, Any]) -> None:
+    assert all(len(sentence) < 400 for sentence in problems(LLMServiceSpec, SERVICE | change))
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "sentence"),
+    [
+        (
+            LLMServiceSpec,
+            {"runtime": {"name": "A b"}},
+            "spec.runtime.name: must be lower-case letters, digits, dashes and dots, a letter or"
+            ' digit first and last, found "A b"',
+        ),
+        (
+            LLMServiceSpec,
+            {"runtime": {"name": "a", "argsOverride": ["x" * 8193]}},
+            "spec.runtime.argsOverride[0]: must have at most 8192 characters, found 8193",
+        ),
+        (
+            LLMServiceSpec,
+            {"imagePullSecrets": [{"name": "a"}] * 100_000},
+            "spec.imagePullSecrets: must have at most 16 items, found 100000",
+        ),
+        (
+            LLMServiceSpec,
+            {"runtime": {"selector": {"vendor": []}}},
+            "spec.runtime.selector.vendor: must have at least 1, found 0",
+        ),
+        (
+            LLMServiceSpec,
+            {"cache": {"strategy": "None", "prewarm": True}},
+            "spec.cache.prewarm needs a cache that outlives the Pod; set spec.cache.strategy to"
+            " something other than None",
+        ),
+        (
+            LLMServiceSpec,
+            {"model": {"source": {"uri": "hf://a/b", "secretRef": {"name": "s"}}}},
+            "spec.model.source.secretRef is for oci:// sources only; remove it",
+        ),
+        (
+            LLMServiceSpec,
+            {"model": {"source": {"uri": "hf://a/b@c"}}},
+            "a source with a @REVISION needs a staged cache; set spec.cache.prewarm or leave"
+            " the revision out",
+        ),
+        (
+            InferenceRuntimeSpec,
+            {"accelerator": {"resourceName": "a/b", "scheduler": {"queue": "q"}}},
+            "spec.accelerator.scheduler.queue needs scheduler.name: volcano",
+        ),
+        (
+            InferenceRuntimeSpec,
+            {"container": {"image": "x", "port": {}, "env": [{"name": "A", "valueFrom": {}}]}},
+            "spec.container.env[0].valueFrom: needs exactly one of fieldRef, resourceFieldRef,"
+            " configMapKeyRef and secretKeyRef",
+        ),
+    ],
+)
+def test_a_mistake_is_said_in_our_own_words_and_once(
+    model: Any, change: dict[str, Any], sentence: str
+) -> None:
+    whole = SERVICE if model is LLMServiceSpec else RUNTIME
+    assert problems(model, whole | change) == (sentence,)
+
+
+FULL: list[tuple[Any, dict[str, Any]]] = [
+    (
+        LLMServiceSpec,
+        merged(
+            full().parent["spec"],
+            {
+                "model": {"source": {"secretRef": {"name": "s"}}},
+                "resources": {"fraction": {}},
+                "endpoint": {"authentication": {"secretRef": {"name": "s", "key": "k"}}},
+                "scaling": {
+                    "externalScaler": {
+                        "tls": {"serverSecretName": "s", "authenticationRef": {"name": "s"}}
+                    }
+                },
+            },
+        ),
+    ),
+    (InferenceRuntimeSpec, merged(VLLM["spec"], {"metrics": {"queueDepth": "q", "port": 1}})),
+]
+ODD: list[Any] = [
+    "", " ", "x y", "\n", "é", "x" * 9000, -1, 0, 2**31, 2**70, 1.0, 1.5, True,
+    [], [None], [[]], [{}], ["x"] * 1000, {}, {"x": 1},
+]  # fmt: skip
+
+
+def inner(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    steps = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, item in steps:
+        yield (*path, step)
+        if isinstance(item, dict | list):
+            yield from inner(item, (*path, step))
+
+
+def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    changed = value.copy()
+    changed[path[0]] = replaced(value[path[0]], path[1:], new)
+    return changed
+
+
+def test_no_mistake_is_told_in_the_words_of_a_library_or_by_a_pattern() -> None:
+    """An odd value in the place of each that may be set."""
+    told = set()
+    for model, spec in FULL:
+        for path, odd in itertools.product(inner(spec), ODD):
+            try:
+                parse.read(model, replaced(spec, path, odd), path="spec")
+            except parse.Invalid as invalid:
+                told |= set(invalid.problems)
+    assert len(told) > 500
+    for sentence in told:
+        assert "hould" not in sentence, sentence
+        assert "[a-z" not in sentence, sentence
+        path, _, words = sentence.partition(": ")
+        assert f"{path}." not in words, sentence
+
+
+def test_every_pattern_of_the_schemas_has_words() -> None:
+    found = re.findall(
+        r'"pattern": "((?:[^"\\]|\\.)*)"',
+        json.dumps([crds.llmservices(), crds.inferenceruntimes()]),
+    )
+    patterns = {json.loads(f'"{pattern}"') for pattern in found}
+    assert patterns - {quantity.SYNTAX, duration.SYNTAX} == set(fields.IN_WORDS)
 
 
 @pytest.mark.parametrize(
