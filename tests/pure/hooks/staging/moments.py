@@ -65,6 +65,12 @@ def template(world: World) -> Obj:
     return found
 
 
+def gateway_args(world: World) -> list[str]:
+    container = world.deployment("gateway")["spec"]["template"]["spec"]["containers"][0]
+    args: list[str] = container["args"]
+    return args
+
+
 def engine(world: World) -> Obj:
     found: Obj = template(world)["spec"]["containers"][0]
     return found

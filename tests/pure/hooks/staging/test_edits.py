@@ -15,6 +15,7 @@ from tests.pure.hooks.staging.moments import (
     engine,
     env,
     fetcher,
+    gateway_args,
     is_paused,
     model_path,
     place,
@@ -96,8 +97,33 @@ def test_what_is_asked_of_the_gateway_alone_does_not_wait_for_staging() -> None:
     world.job_is_deleted()
     world.edit(endpoint={"maxQueue": 7})
     world.settle()
-    arguments = world.deployment("gateway")["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert "--max-queue=7" in arguments
+    assert "--max-queue=7" in gateway_args(world)
+
+
+def test_while_the_next_engine_waits_for_its_weights_the_gateway_knows_the_present_one() -> None:
+    """Its names would turn away the requests that the present one can serve."""
+    world = awake()
+    spec = world.deployment("gateway")["spec"]
+    world.job_is_deleted()
+    world.edit(runtime={"name": "vllm", "argsOverride": ["--served-model-name", "next"]})
+    world.settle()
+    assert world.deployment("gateway")["spec"] == spec
+    world.job_ends(complete=True)
+    world.settle()
+    assert "--served-model=next" in gateway_args(world)
+
+
+def test_while_the_next_engine_waits_its_service_leads_to_the_present_ones_port() -> None:
+    world = awake()
+    spec = world.owned[names.SERVICES]["ns/m-backend"]["spec"]
+    world.job_is_deleted()
+    world.runtimes[0]["spec"]["container"]["port"]["containerPort"] = 9000
+    world.settle()
+    assert world.owned[names.SERVICES]["ns/m-backend"]["spec"] == spec
+    world.job_ends(complete=True)
+    world.settle()
+    (port,) = world.owned[names.SERVICES]["ns/m-backend"]["spec"]["ports"]
+    assert port["port"] == 9000
 
 
 def test_deleting_the_job_while_serving_stages_again_and_stops_nothing() -> None:
