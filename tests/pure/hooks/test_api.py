@@ -213,6 +213,78 @@ def test_a_mistake_in_a_runtime_is_named_with_its_path(
     assert sentence in "; ".join(problems(InferenceRuntimeSpec, RUNTIME | change))
 
 
+TLS: dict[str, Any] = {"serverSecretName": "s", "authenticationRef": {"name": "k"}}
+
+
+def of_tls(**change: Any) -> dict[str, Any]:
+    return {"scaling": {"externalScaler": {"tls": TLS | change}}}
+
+
+def of_key(**change: Any) -> dict[str, Any]:
+    secret = {"name": "s", "key": "k"} | change
+    return {"endpoint": {"authentication": {"secretRef": secret}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"model": {"source": {}}}, "spec.model.source.uri: is required"),
+        ({"scaling": {"min": -1}}, "spec.scaling.min: must be at least 0"),
+        ({"scaling": {"max": 0}}, "spec.scaling.max: must be at least 1"),
+        ({"scaling": {"target": 0}}, "spec.scaling.target: must be at least 1"),
+        ({"scaling": {"metric": "cpu"}}, "spec.scaling.metric: must be 'queueDepth' or"),
+        ({"scaling": {"drainTimeout": "-1s"}}, "spec.scaling.drainTimeout: '-1s' is not a"),
+        ({"cache": {"strategy": "Ram"}}, "spec.cache.strategy: must be 'NodeLocalPVC', "),
+        ({"endpoint": {"maxQueue": 0}}, "spec.endpoint.maxQueue: must be at least 1"),
+        ({"endpoint": {"coldStart": {"mode": "hold"}}}, "coldStart.mode: must be 'keepalive' or"),
+        (
+            {"endpoint": {"coldStart": {"heartbeatInterval": "0s"}}},
+            "heartbeatInterval: must be a duration of more than zero",
+        ),
+        (of_key(name=None), "spec.endpoint.authentication.secretRef.name: is required"),
+        (of_key(key=None), "spec.endpoint.authentication.secretRef.key: is required"),
+        (of_tls(serverSecretName=None), "externalScaler.tls.serverSecretName: is required"),
+        (of_tls(authenticationRef=None), "externalScaler.tls.authenticationRef: is required"),
+        (of_tls(authenticationRef={}), "tls.authenticationRef.name: is required"),
+        (
+            of_tls(authenticationRef={"name": "k", "kind": "Secret"}),
+            "authenticationRef.kind: must be 'TriggerAuthentication' or",
+        ),
+    ],
+)
+def test_a_service_has_the_bounds_of_the_reference(change: dict[str, Any], sentence: str) -> None:
+    (found,) = problems(LLMServiceSpec, SERVICE | change)
+    assert sentence in found
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"family": "sglang"}, "spec.family: must be 'vllm', found"),
+        ({"vendor": None}, "spec.vendor: is required"),
+        ({"container": None}, "spec.container: is required"),
+        ({"container": {"port": {}}}, "spec.container.image: is required"),
+        ({"accelerator": {}}, "spec.accelerator.resourceName: is required"),
+        (
+            {"container": {"image": "x", "port": {"containerPort": 0}}},
+            "spec.container.port.containerPort: must be at least 1",
+        ),
+        (
+            {"container": {"image": "x", "port": {"containerPort": 65536}}},
+            "spec.container.port.containerPort: must be at most 65535",
+        ),
+        (
+            {"lifecycle": {"terminationGracePeriodSeconds": 0}},
+            "spec.lifecycle.terminationGracePeriodSeconds: must be at least 1",
+        ),
+        ({"metrics": {}}, "spec.metrics.queueDepth: is required"),
+    ],
+)
+def test_a_runtime_has_the_bounds_of_the_reference(change: dict[str, Any], sentence: str) -> None:
+    (found,) = problems(InferenceRuntimeSpec, RUNTIME | change)
+    assert sentence in found
+
+
 @pytest.mark.parametrize("spec", [None, [], "x", 5, True])
 def test_a_spec_of_another_type_is_one_sentence(spec: Any) -> None:
     (sentence,) = problems(LLMServiceSpec, spec)
