@@ -156,6 +156,22 @@ def test_a_renewed_certificate_is_served_without_a_restart(trusted: Endpoint, ri
     assert trusted.ask("As before").finished
 
 
+def test_another_authority_counts_from_the_next_gateway_on(
+    trusted: Endpoint, right: Party, tmp_path: pathlib.Path
+) -> None:
+    another = Party(tmp_path / "pki", trusted)
+    _write(trusted, server=another, client=another)
+    _replace_gateway(trusted)
+    trusted.wait_condition("AutoscalingReady", "True", "ScaledObjectReady")
+
+    def armed() -> bool:
+        assert _serial(trusted, another, another) > 0
+        return bool(trusted.scaler()["scalerConnected"])
+
+    trusted.cluster.wait("KEDA is connected by the other authority's certificates", armed)
+    assert trusted.ask("With another seal").finished
+
+
 def test_keda_with_a_strangers_certificate_is_refused_in_words_until_it_has_another(
     distrusted: Endpoint, wrong: tuple[Party, Party]
 ) -> None:
@@ -177,10 +193,9 @@ def test_keda_with_a_strangers_certificate_is_refused_in_words_until_it_has_anot
     _write(distrusted, server=own, client=own)
     # KEDA keeps what it read for as long as the ScaledObject's spec is the same, and that follows
     # the scaler's outages.
-    (gateway,) = distrusted.pods("gateway")
-    distrusted.cluster.kubectl(
-        "delete", "pod", gateway["metadata"]["name"], f"-n={distrusted.namespace}", "--wait=false"
-    )
+    _have_keda_fail_again(distrusted)
+    told()
+    _replace_gateway(distrusted)
     distrusted.wait_condition("AutoscalingReady", "True", "ScaledObjectReady")
     distrusted.wait_armed()
     assert distrusted.ask("And now?").finished
@@ -241,6 +256,29 @@ def _write(service: Endpoint, *, server: Party, client: Party) -> None:
         builders.secret(service.namespace, CLIENT_SECRET, client.texts("client")),
         reference,
     )
+
+
+def _replace_gateway(service: Endpoint) -> None:
+    """Delete the service's one gateway, as its administrator would."""
+    (gateway,) = service.pods("gateway")
+    name = gateway["metadata"]["name"]
+    service.cluster.kubectl("delete", "pod", name, f"-n={service.namespace}")
+
+
+def _have_keda_fail_again(service: Endpoint) -> None:
+    """Have KEDA try the ScaledObject as it is once more, and wait until it has failed."""
+
+    def failures() -> int:
+        log = service.cluster.instance.log("keda-operator").read_text(errors="replace")
+        lines = (line for line in log.splitlines() if service.namespace in line)
+        return sum("no metric specs returned from scalers" in line for line in lines)
+
+    before = failures()
+    where = ("annotate", f"scaledobject/{service.name}", f"-n={service.namespace}")
+    # KEDA looks at once where one of its annotations changes, else after a growing while.
+    service.cluster.kubectl(*where, "autoscaling.keda.sh/paused-scale-in=true")
+    service.cluster.wait("KEDA has failed again", lambda: failures() > before)
+    service.cluster.kubectl(*where, "autoscaling.keda.sh/paused-scale-in-")
 
 
 def _serial(service: Endpoint, server: Party, client: Party | None) -> int:
