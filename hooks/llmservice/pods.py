@@ -32,6 +32,9 @@ _IMAGE_TROUBLE = {
 }
 _CONFIG_TROUBLE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
+# How a process ends that was told to: by itself, by SIGKILL, by SIGTERM.
+_TOLD_TO_END = (0, 137, 143)
+
 
 class Stage(enum.IntEnum):
     """How far a replica's start has come."""
@@ -74,7 +77,7 @@ def read(pod: Object, container: str) -> PodSeen:
         stage=_stage(pod, status, stager),
         scheduler_words=objects.text(objects.condition(pod, "PodScheduled"), "message"),
         attempt=fetchers_words(end) if end and not _is_final(end) else "",
-        failure=_stager_failure(stager, end) or _failure(status, container),
+        failure=_stager_failure(pod, stager, end) or _failure(pod, status, container),
     )
 
 
@@ -167,8 +170,8 @@ def _is_final(end: Object) -> bool:
     return objects.number(end, "exitCode") in FINAL_EXIT_CODES
 
 
-def _stager_failure(stager: Object, end: Object) -> Failure | None:
-    if (blocked := _blocked(stager, names.FETCHER_CONTAINER)) is not None:
+def _stager_failure(pod: Object, stager: Object, end: Object) -> Failure | None:
+    if (blocked := _blocked(pod, stager, names.FETCHER_CONTAINER)) is not None:
         return blocked
     if not end or not _is_final(end):
         return None
@@ -178,8 +181,8 @@ def _stager_failure(stager: Object, end: Object) -> Failure | None:
     )
 
 
-def _failure(status: Object, container: str) -> Failure | None:
-    if (blocked := _blocked(status, container)) is not None:
+def _failure(pod: Object, status: Object, container: str) -> Failure | None:
+    if (blocked := _blocked(pod, status, container)) is not None:
         return blocked
     ended = objects.mapping(status, "state", "terminated") or objects.mapping(
         status, "lastState", "terminated"
@@ -187,15 +190,20 @@ def _failure(status: Object, container: str) -> Failure | None:
     if not ended or objects.dig(status, "ready") is True:
         return None
     waiting = objects.text(status, "state", "waiting", "reason")
-    return _end(ended, container, backing_off=waiting == "CrashLoopBackOff")
+    return _end(
+        ended,
+        container,
+        backing_off=waiting == "CrashLoopBackOff",
+        remark=_unanswered(pod, container, ended),
+    )
 
 
-def _blocked(status: Object, container: str) -> Failure | None:
+def _blocked(pod: Object, status: Object, container: str) -> Failure | None:
     """What keeps the container from starting at all."""
     waiting = objects.mapping(status, "state", "waiting")
     reason = objects.text(waiting, "reason")
     if reason in _IMAGE_TROUBLE:
-        return _image_failure(status, container)
+        return _image_failure(pod, status, container)
     if reason in _CONFIG_TROUBLE:
         words = _short(objects.text(waiting, "message"))
         return Failure(
@@ -205,34 +213,64 @@ def _blocked(status: Object, container: str) -> Failure | None:
     return None
 
 
-def _image_failure(status: Object, container: str) -> Failure:
+def _image_failure(pod: Object, status: Object, container: str) -> Failure:
     image = objects.text(status, "image")
+    namespace = objects.text(pod, "metadata", "namespace")
+    service = objects.text(pod, "metadata", "labels", names.LABEL_SERVICE)
     return Failure(
         reason=Reason.IMAGE_PULL_FAILED,
-        message=f"image {image} of container {container} cannot be pulled; kubectl describe shows"
-        " the registry's answer in the Pod's events",
+        message=f"image {image} of container {container} cannot be pulled; the registry's answer"
+        f" is in the events of: kubectl describe pods -n {namespace}"
+        f" -l {names.LABEL_SERVICE}={service}",
     )
 
 
-def _end(ended: Object, container: str, *, backing_off: bool) -> Failure:
+def _end(ended: Object, container: str, *, backing_off: bool, remark: str) -> Failure:
     if objects.text(ended, "reason") == "OOMKilled":
         return Failure(
             reason=Reason.OOM_KILLED,
-            message=f"container {container} used more memory than its limit and was killed",
+            message=f"container {container} was killed for want of memory",
         )
     code = objects.number(ended, "exitCode")
     words = _short(objects.text(ended, "message"))
     return Failure(
         reason=Reason.CRASH_LOOP_BACK_OFF if backing_off else Reason.CONTAINER_RESTARTING,
         message=f"container {container} ended with exit code {code}"
-        + (f": {words}" if words else ""),
+        + (f": {words}" if words else "")
+        + remark,
+    )
+
+
+def _unanswered(pod: Object, container: str, ended: Object) -> str:
+    """Words for an end like that which the kubelet gives a container whose startup probe fails;
+    else empty. That it was the kubelet stands in an Event, which hooks do not see."""
+    probe = objects.mapping(_named(pod, container, "spec", "containers"), "startupProbe")
+    started, finished = objects.time(ended, "startedAt"), objects.time(ended, "finishedAt")
+    if objects.number(ended, "exitCode") not in _TOLD_TO_END or not started or not finished:
+        return ""
+    period = objects.number(probe, "periodSeconds") or 10
+    budget = period * (objects.number(probe, "failureThreshold") or 3)
+    begin = objects.number(probe, "initialDelaySeconds") or 0
+    grace = objects.number(pod, "spec", "terminationGracePeriodSeconds") or 30
+    lasted = (finished - started).total_seconds() - begin
+    if not probe or not 0 < budget - period <= lasted <= budget + period + grace:
+        return ""
+    path = objects.text(probe, "httpGet", "path")
+    return (
+        f"; the kubelet ends one whose startup probe{path and f' GET {path}'} does not succeed"
+        f" within {begin + budget} s: see whether the InferenceRuntime's spec.health.startup asks"
+        " the right path, and for long enough"
     )
 
 
 def _container_status(pod: Object, container: str, among: str) -> Object:
-    for status in objects.items(pod, "status", among):
-        if status.get("name") == container:
-            return status
+    return _named(pod, container, "status", among)
+
+
+def _named(pod: Object, container: str, *path: str) -> Object:
+    for found in objects.items(pod, *path):
+        if found.get("name") == container:
+            return found
     return {}
 
 

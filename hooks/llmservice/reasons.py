@@ -149,7 +149,8 @@ class Reason(enum.StrEnum):
     )
     CRASH_LOOP_BACK_OFF = (
         "CrashLoopBackOff",
-        "The engine ends again and again: kubectl logs --previous shows its last words.",
+        "The engine ends again and again: kubectl logs -n NAMESPACE deployment/NAME-backend"
+        " --previous shows its last words.",
     )
     CONTAINER_RESTARTING = (
         "ContainerRestarting",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from hooks.llmservice import pods
 from hooks.llmservice.failures import _ORDER
 from hooks.llmservice.reasons import Reason
 from tests.pure.hooks.scenes import (
@@ -21,7 +23,7 @@ from tests.pure.hooks.scenes import (
     starting,
     waiting,
 )
-from tests.pure.hooks.world import Obj, World, service, serving
+from tests.pure.hooks.world import NOON, Obj, World, service, serving
 
 # --- Rows -----------------------------------------------------------------------------------------
 
@@ -248,6 +250,48 @@ def test_any_exit_of_an_engine_is_a_failure() -> None:
 def test_the_end_of_the_engines_log_is_told() -> None:
     world = failing("CrashLoopBackOff")
     assert "exit code 1: boom" in world.condition("Ready")["message"]
+
+
+PROBE: Obj = {
+    "httpGet": {"path": "/healthy", "port": "http"},
+    "periodSeconds": 2,
+    "failureThreshold": 10,
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds", "probe", "remarked"),
+    [
+        pytest.param(137, 19, PROBE, True, id="killed"),
+        pytest.param(0, 20, PROBE, True, id="told to end, and ended well"),
+        pytest.param(143, 49, PROBE, True, id="after its whole grace"),
+        pytest.param(1, 20, PROBE, False, id="a fault of its own"),
+        pytest.param(0, 3, PROBE, False, id="sooner"),
+        pytest.param(137, 7200, PROBE, False, id="later, as one that was ready"),
+        pytest.param(137, 39, PROBE | {"initialDelaySeconds": 20}, True, id="delayed"),
+        pytest.param(137, 20, PROBE | {"initialDelaySeconds": 20}, False, id="sooner, delayed"),
+        pytest.param(0, 1, PROBE | {"failureThreshold": 1}, False, id="one probe says nothing"),
+        pytest.param(137, 19, {}, False, id="no probe"),
+    ],
+)
+def test_an_end_like_the_kubelets_names_the_startup_probe(
+    code: int, seconds: int, probe: Obj, remarked: bool
+) -> None:
+    finished = datetime.timedelta(seconds=seconds) + NOON
+    times = {"startedAt": f"{NOON:%FT%TZ}", "finishedAt": f"{finished:%FT%TZ}"}
+    pod = {
+        "spec": {"containers": [{"name": "engine", "startupProbe": probe}]},
+        "status": {
+            "containerStatuses": [
+                {"name": "engine", "lastState": {"terminated": {"exitCode": code, **times}}}
+            ]
+        },
+    }
+    failure = pods.read(pod, "engine").failure
+    assert failure is not None
+    allowed = 20 + probe.get("initialDelaySeconds", 0)
+    words = f"startup probe GET /healthy does not succeed within {allowed} s"
+    assert (words in failure.message) is remarked
 
 
 def test_the_pod_that_says_most_is_told() -> None:
