@@ -43,7 +43,7 @@ def main() -> int:
     _allow_files(load.opened + QUEUE + 1000)
     with tempfile.TemporaryDirectory() as folder:
         figures = {}
-        idle = _idle(Path(folder), load.seconds)
+        idle = _idle(Path(folder), load)
         start = _start(Path(folder))
         for name, started in ((OURS, _gateway(Path(folder))), (PEER, _peer())):
             with started as subject:
@@ -59,6 +59,16 @@ class Load:
     opened: int
     rejected_per_second: int
     seconds: float
+
+    @property
+    def settling(self) -> float:
+        """Seconds between the start of a gateway and the measure of its idleness."""
+        return self.seconds / 2
+
+    @property
+    def idle(self) -> float:
+        """Seconds of idleness that are measured."""
+        return self.seconds * 3
 
 
 @dataclass(frozen=True)
@@ -105,7 +115,8 @@ class Idle:
     imports_mib: float
 
 
-def _idle(folder: Path, seconds: float) -> Idle:
+def _idle(folder: Path, load: Load) -> Idle:
+    """After a start, gRPC's threads keep busy for some seconds, and later now and then."""
     waits = [sys.executable, "-c", f"{IMPORTS}; print(flush=True); import sys; sys.stdin.read()"]
     with (
         _gateway(folder) as gateway,
@@ -113,9 +124,9 @@ def _idle(folder: Path, seconds: float) -> Idle:
     ):
         assert imports.stdout is not None
         imports.stdout.readline()
-        time.sleep(2)
+        time.sleep(load.settling)
         return Idle(
-            share=core_share(gateway.pid, seconds),
+            share=core_share(gateway.pid, load.idle),
             mib=resident_kib(gateway.pid) / 1024,
             imports_mib=resident_kib(imports.pid) / 1024,
         )
@@ -240,7 +251,8 @@ def _section(idle: Idle, start: Start, figures: dict[str, Clients], load: Load) 
             "second are refused with 429. Beside it the same from aiohttp in thirty lines, without "
             "anything else that a gateway has. An idle gateway and its start are compared with a "
             f"process that only imports the same libraries ({idle.imports_mib:.0f} MiB); a start "
-            f"takes {start.seconds:.2f} s."
+            f"takes {start.seconds:.2f} s. Idleness is measured for {load.idle:.0f} s, from "
+            f"{load.settling:.0f} s after the start on."
         ),
         table=table,
         targets=[
