@@ -1,22 +1,17 @@
 """Replicas from a file on this machine: a JSON EndpointSliceList, replaced by rename."""
 
 import asyncio
-import contextlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from gateway import log, replicas
-from gateway.sources import nap, notices
+from gateway.sources import nap
 
 # A stat costs microseconds; while requests wait it is all that stands between them and a new
 # address.
 _HURRIED = 0.02
 _RELAXED = 1.0
-# Where the kernel tells of changes, looking is for those it does not tell of: another folder in
-# the place of this one, or one on a network. To wake up is most of what an idle gateway costs.
-_TOLD = 10.0
 
 
 class FileSource:
@@ -36,29 +31,9 @@ class FileSource:
         return None if self.known.is_set() else self._trouble or "the file was not read yet"
 
     async def run(self) -> None:
-        with self._notices() as told:
-            while True:
-                self._look()
-                await nap(self._urgent, relaxed=_TOLD if told else _RELAXED, hurried=_HURRIED)
-
-    @contextlib.contextmanager
-    def _notices(self) -> Iterator[bool]:
-        """Look as soon as the kernel tells of a change; False where it does not tell."""
-        number = notices.of(self._path.parent)
-        if number is None:
-            yield False
-            return
-        loop = asyncio.get_running_loop()
-        loop.add_reader(number, self._on_change, number)
-        try:
-            yield True
-        finally:
-            loop.remove_reader(number)
-            os.close(number)
-
-    def _on_change(self, number: int) -> None:
-        os.read(number, 4096)
-        self._look()
+        while True:
+            self._look()
+            await nap(self._urgent, relaxed=_RELAXED, hurried=_HURRIED)
 
     def _look(self) -> None:
         try:

@@ -11,27 +11,6 @@ from tests.process.gateway import rig, stubs
 pytestmark = [pytest.mark.process, pytest.mark.asyncio]
 
 
-def _times_it_slept(gateway: rig.Gateway) -> int:
-    """Of its event loop's thread: each time ends with something that woke it up."""
-    status = Path(f"/proc/{gateway.process.pid}/status").read_text()
-    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
-
-
-async def test_an_idle_gateway_sleeps_and_hears_of_a_change_at_once(tmp_path: Path) -> None:
-    """Looking once a second was most of what an idle one cost."""
-    async with rig.Gateway(tmp_path) as gateway, stubs.Engine() as engine:
-        before = _times_it_slept(gateway)
-        await asyncio.sleep(10)
-        assert _times_it_slept(gateway) - before < 8
-        # By looking every ten seconds it would take three minutes.
-        async with asyncio.timeout(60):
-            for _ in range(10):
-                gateway.tell(rig.endpoint(engine.port, ready=True))
-                await gateway.ready()
-                gateway.tell()
-                await gateway.ready(0)
-
-
 async def test_a_file_that_is_written_in_place_is_read_once_it_is_whole(tmp_path: Path) -> None:
     replicas = tmp_path / "in-place.json"
     replicas.write_text('{"items":[]}')
@@ -51,7 +30,6 @@ async def test_a_file_that_is_written_in_place_is_read_once_it_is_whole(tmp_path
 
 
 async def test_a_folder_that_comes_later_is_looked_for(tmp_path: Path) -> None:
-    """The kernel tells of no change in a folder that is not there."""
     folder = tmp_path / "later"
     replicas = folder / "replicas.json"
     async with (
@@ -84,7 +62,6 @@ async def test_whatever_stands_in_the_place_of_the_file_the_last_replicas_are_ke
             await told(1)
             replicas.unlink()
             replicas.mkdir()
-            # No news by what the kernel was asked for.
             await told(2)
             replicas.rmdir()
             replicas.write_text('{"items":[]}')
