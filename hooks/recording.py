@@ -18,7 +18,8 @@ from typing import Any
 
 import pydantic
 
-from hooks import questions, redaction
+from hooks import questions, redaction, wire
+from hooks.api.fields import shown
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.settings import Settings
@@ -72,9 +73,9 @@ def circumstances_of(body: Object, default: Circumstances) -> Circumstances:
     if not isinstance(told, dict):
         raise RecordingError(f"{_MEMBER}: expected an object with path, at and settings")
     path = told.get("path", default.path)
-    if path not in questions.ANSWERS:
+    if not isinstance(path, str) or path not in questions.ANSWERS:
         known = ", ".join(questions.ANSWERS)
-        raise RecordingError(f"{_MEMBER}.path: found {path!r}, expected one of {known}")
+        raise RecordingError(f"{_MEMBER}.path: found {shown(path)}, expected one of {known}")
     at = default.at if "at" not in told else objects.time(told, "at")
     if at is None:
         raise RecordingError(f"{_MEMBER}.at: expected a time like 2026-06-01T12:00:00Z")
@@ -83,7 +84,7 @@ def circumstances_of(body: Object, default: Circumstances) -> Circumstances:
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in (_MEMBER, "settings", *fault["loc"]))
-        raise RecordingError(f"{where}: {fault['msg']}") from None
+        raise RecordingError(f"{where}: {wire.IN_WORDS.get(fault['type'], fault['msg'])}") from None
     return Circumstances(path=path, at=at, settings=settings or default.settings)
 
 

@@ -28,6 +28,9 @@ _TEMPLATE = re.compile(r"(\{\{.*?(?:\}\}|$))", re.DOTALL)
 # Shorter ones are in too many words to be told apart from them.
 _SHORTEST_QUOTED = 4
 
+# Of a literal, in characters: a message may cut it short, or spell its line ends otherwise.
+_SHORTEST_PART = 12
+
 
 def redact(body: Object, settings: Settings) -> Object:
     """``body``, a hook request, as it may be shown to others."""
@@ -125,7 +128,24 @@ def _manager(entry: Any) -> Any:
 def _without(message: str, quoted: list[str]) -> str:
     for literal in quoted:
         message = message.replace(literal, REMOVED)
+    for literal in quoted:
+        message = _without_parts(message, literal)
     return message
+
+
+def _without_parts(message: str, literal: str) -> str:
+    kept, at = [], 0
+    while at < len(message):
+        end = at + _SHORTEST_PART
+        if end > len(message) or message[at:end] not in literal:
+            kept.append(message[at])
+            at += 1
+            continue
+        while end < len(message) and message[at : end + 1] in literal:
+            end += 1
+        kept.append(REMOVED)
+        at = end
+    return "".join(kept)
 
 
 def _hashes(body: Object, settings: Settings) -> list[str]:

@@ -13,6 +13,9 @@ from pydantic.alias_generators import to_camel
 from hooks.k8s import objects
 from hooks.k8s.objects import Object
 
+# What is wrong with a body, by pydantic's name for it.
+IN_WORDS = {"dict_type": "must be an object", "missing": "is required"}
+
 
 class RequestError(Exception):
     """A body that is no hook request; the message says what is missing."""
@@ -116,7 +119,7 @@ def load(kind: type[Request], body: Any) -> Request:
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in fault["loc"])
-        raise RequestError(f"{where}: {fault['msg']}") from None
+        raise RequestError(f"{where}: {IN_WORDS.get(fault['type'], fault['msg'])}") from None
     for field in ("name", "namespace") if kind.namespaced else ("name",):
         if not objects.text(request.parent, "metadata", field):
             raise RequestError(f"the parent's metadata.{field} is not a name")

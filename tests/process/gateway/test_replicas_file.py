@@ -1,6 +1,5 @@
 """The file that names the replicas, where no API server does."""
 
-import asyncio
 import json
 from pathlib import Path
 

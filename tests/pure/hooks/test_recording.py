@@ -118,6 +118,37 @@ def test_a_literal_that_a_status_quotes_is_removed_there_too() -> None:
     assert "{{.Typo}}" in ready["message"]
 
 
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "".join(f"{i}-hunter2-" for i in range(600)),
+        "-----BEGIN KEY-----\nhunter2-of-line-1\nhunter2-of-line-2\n",
+        'it\'s "hunter2-in-quotes"',
+    ],
+)
+@pytest.mark.parametrize("typo", ["{{.Typo}}", "{{.Typo"])
+def test_what_a_status_quotes_in_part_or_in_another_spelling_is_removed_too(
+    literal: str, typo: str
+) -> None:
+    body = golden.request("created")
+    (runtime,) = body["related"][names.RUNTIMES].values()
+    runtime["spec"]["container"]["env"] = [{"name": "A", "value": f"{literal}{typo}"}]
+    refused = answer(body, circumstances(body))
+    assert "hunter2" in json.dumps(refused["status"])
+    body["parent"]["status"] = refused["status"]
+    kept = recording.recorded(body, circumstances(body))
+    assert "hunter2" not in json.dumps(kept)
+    assert "spec.container.env[0].value" in json.dumps(kept["parent"]["status"])
+
+
+@pytest.mark.parametrize("path", ["/nope", ["/llmservice/sync"], {}, 5, None])
+def test_a_path_that_is_none_of_the_hooks_is_told(path: Any) -> None:
+    with pytest.raises(
+        recording.RecordingError, match=r"recorded\.path: found .*, expected one of"
+    ):
+        recording.circumstances_of({"recorded": {"path": path}}, DEFAULT)
+
+
 def test_the_runtime_itself_is_left_as_it_was() -> None:
     body = with_secrets(golden.request("created"))
     before = copy.deepcopy(body)
@@ -210,7 +241,7 @@ def test_a_folder_that_is_gone_costs_no_answer(
     ("told", "sentence"),
     [
         (5, "recorded: expected an object"),
-        ({"path": "/x"}, "recorded.path: found '/x', expected one of /llmservice/sync"),
+        ({"path": "/x"}, 'recorded.path: found "/x", expected one of /llmservice/sync'),
         ({"at": "noon"}, "recorded.at: expected a time like"),
         ({"settings": {}}, "recorded.settings.gateway_image: "),
     ],

@@ -19,12 +19,12 @@ PARENT = {"metadata": {"name": "m", "namespace": "ns"}}
     ("kind", "body", "reason"),
     [
         (wire.CompositeRequest, [], "not a JSON object"),
-        (wire.CompositeRequest, {"parent": PARENT, "related": {}}, "children"),
+        (wire.CompositeRequest, {"parent": PARENT, "related": {}}, "children: is required"),
         (wire.CompositeRequest, {"parent": PARENT, "children": {}}, "related"),
         (
             wire.CompositeRequest,
             {"parent": PARENT, "children": {"a": {"b": 1}}, "related": {}},
-            "a.b",
+            r"children\.a\.b: must be an object",
         ),
         (wire.CompositeRequest, {"parent": {}, "children": {}, "related": {}}, "metadata.name"),
         (wire.DecoratorRequest, {"parent": PARENT, "attachments": {}, "related": {}}, "object"),
