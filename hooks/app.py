@@ -15,6 +15,7 @@ from typing import Any
 
 import flask
 import gunicorn.http.errors
+from werkzeug.exceptions import HTTPException
 
 from hooks import authorization, questions, recording, wire
 from hooks import settings as settings_module
@@ -49,6 +50,8 @@ def create_app(settings: Settings | None = None) -> flask.Flask:
         _route(app, path, chosen, recorder)
     for path in _PROBES:
         app.add_url_rule(path, path, _healthy)
+    for status in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.METHOD_NOT_ALLOWED):
+        app.register_error_handler(status, _misdirected)
     _spare_the_collector()
     return app
 
@@ -94,6 +97,15 @@ def _ask_for_token(app: flask.Flask, required: Authorization) -> None:
         return answer
 
     app.before_request(refuse)
+
+
+def _misdirected(error: HTTPException) -> flask.Response:
+    """A hook's URL may be misspelt; Metacontroller logs what it was answered."""
+    hooks = ", ".join(questions.ANSWERS)
+    answer = error.get_response()
+    answer.mimetype = "application/json"
+    answer.set_data(objects.spell({"error": f"{error.name}: expected a POST to one of {hooks}"}))
+    return flask.Response(answer.get_data(), error.code, answer.headers)
 
 
 def _healthy() -> flask.Response:

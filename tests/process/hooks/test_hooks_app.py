@@ -50,6 +50,19 @@ def test_what_is_no_request_is_refused_with_a_reason(server: Server, body: str) 
     assert answer.json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("POST", "/llmservices/sync", 404), ("POST", "/", 404), ("GET", "/llmservice/sync", 405)],
+)
+def test_a_misspelt_hook_is_told_which_there_are(
+    server: Server, method: str, path: str, status: int
+) -> None:
+    answer = requests.request(method, server.url + path, json={}, timeout=30)
+    assert answer.status_code == status
+    assert "expected a POST to one of /llmservice/sync, " in answer.json()["error"]
+    assert ("POST" in answer.headers.get("Allow", "")) == (status == 405)
+
+
 @pytest.mark.parametrize("depth", [300, 900, 5000])
 def test_nesting_without_end_is_refused_with_a_reason(server: Server, depth: int) -> None:
     spec = "[" * depth + "]" * depth
