@@ -139,7 +139,7 @@ def _see(request: wire.DecoratorRequest) -> _Seen:
     return _Seen(
         attached=request.attachments.get(render.SCALED_OBJECTS, {}).get(scaled_object, {}),
         # Ours, but not in the attachments yet, is no stranger.
-        holder={} if _controller(holder) == uid else holder,
+        holder={} if _is_ours(holder, uid) else holder,
         backend=_ours(deployments.get(f"{namespace}/{names.backend(service)}", {}), uid),
         scaler=of_several if formation.leaves_keda_alone(gateway) else gateway,
         job=_ours(jobs.get(f"{namespace}/{names.prewarm(service)}", {}), uid),
@@ -233,8 +233,9 @@ def _identity(parent: Object) -> tuple[ServiceName, str]:
 
 
 def _ours(obj: Object, uid: str) -> Object:
-    return obj if _controller(obj) == uid else {}
+    return obj if _is_ours(obj, uid) else {}
 
 
-def _controller(obj: Object) -> str:
-    return objects.text(objects.controller_of(obj), "uid")
+def _is_ours(obj: Object, uid: str) -> bool:
+    """Nothing is of a parent without a uid: what nobody controls has none either."""
+    return bool(uid) and objects.text(objects.controller_of(obj), "uid") == uid

@@ -204,6 +204,14 @@ def test_keda_looks_again_after_an_outage_under_a_mistake() -> None:
     assert after == before
 
 
+def test_what_nobody_controls_is_not_of_a_service_without_a_uid() -> None:
+    world = scenes.scaled_object_taken()
+    del world.parent["metadata"]["uid"]
+    answer = world.ask_decorator()
+    assert answer["attachments"] == []
+    assert "ScaledObject m is not ours" in answer["annotations"][names.AUTOSCALING]
+
+
 def test_the_scaled_object_of_a_stranger_is_left_alone() -> None:
     world = World()
     stranger = {
