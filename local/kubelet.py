@@ -97,7 +97,7 @@ class Replica:
                 ),
             )
             await concurrently.waited(self._ending, seconds=delay)
-            self._see(restarts=self.seen.restarts + 1, backoff_seconds=0)
+            self._see(restarts=self.seen.restarts + 1, backoff_seconds=0, refusal="")
 
     async def _once(self) -> tuple[int, str]:
         """One process from its start to its end, whoever ends it: its exit code and last words."""
@@ -162,7 +162,15 @@ class Replica:
             )
         except (OSError, TimeoutError):
             return False
+        self._see_refusal(status)
         return 200 <= status < 400
+
+    def _see_refusal(self, status: int) -> None:
+        """A program that loads may say so with a 503; any other refusal is worth a word."""
+        told = f"GET {self._task.probe.path} is answered {status}"
+        refusal = "" if status < 400 or status == 503 else told
+        if refusal != self.seen.refusal:
+            self._see(refusal=refusal)
 
     def _set_ready(self, ready: bool) -> None:
         self.answered = self.answered or ready

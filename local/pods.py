@@ -34,6 +34,8 @@ class Replica:
     """None while no process runs: before the first start, and while a restart is delayed."""
     ready: bool = False
     ready_changed_at: datetime.datetime
+    refusal: str = ""
+    """What its readiness request is answered, in words, where that looks like a mistake."""
     restarts: int = 0
     last_exit: Exit | None = None
     backoff_seconds: float = 0

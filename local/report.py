@@ -5,6 +5,8 @@ import datetime
 import json
 from pathlib import Path
 
+from hooks.llmservice.reasons import Reason
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Snapshot:
@@ -29,8 +31,25 @@ def is_news(new: Snapshot, old: Snapshot | None, *, as_json: bool) -> bool:
     return _outline(new) != _outline(old)
 
 
-def json_line(snapshot: Snapshot) -> str:
-    return json.dumps(dataclasses.asdict(snapshot))
+# Where a cluster's words mean nothing on this machine.
+_HERE = {
+    Reason.ACTIVATING.value: "A replica is wanted, and its engine is about to be started.",
+    Reason.STARTING.value: "The engine is being started.",
+}
+
+
+def message(reason: str, words: str, refusal: str) -> str:
+    """The words of a status as this machine has to say them; ``refusal`` is what a replica that is
+    not ready answers its readiness request, if that looks like a mistake."""
+    said = _HERE.get(reason, words)
+    if not refusal or reason != Reason.MODEL_LOADING.value:
+        return said
+    return f"{said} {refusal}: see spec.health.readiness of its InferenceRuntime."
+
+
+def json_line(snapshot: Snapshot, *, at: datetime.datetime) -> str:
+    time = at.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": time, **dataclasses.asdict(snapshot)})
 
 
 def line(snapshot: Snapshot, *, at: datetime.datetime) -> str:

@@ -271,14 +271,18 @@ class Service:
     def _report(self) -> None:
         parent = self._world.parent
         ready = objects.condition(parent, "Ready")
+        reason = objects.text(ready, "reason")
+        refusals = [r.seen.refusal for r in self._backend.all if r.seen.started_at is not None]
         self._tell(
             self,
             report.Snapshot(
                 service=objects.text(parent, "metadata", "name"),
                 namespace=objects.text(parent, "metadata", "namespace"),
                 phase=objects.text(parent, "status", "phase"),
-                reason=objects.text(ready, "reason"),
-                message=objects.text(ready, "message"),
+                reason=reason,
+                message=report.message(
+                    reason, objects.text(ready, "message"), next(filter(None, refusals), "")
+                ),
                 replicas=objects.number(parent, "status", "replicas") or 0,
                 waiting=self._waiting,
                 running=self._running,

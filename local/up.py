@@ -94,11 +94,8 @@ class Run:
         key = service.prepared.key
         if report.is_news(snapshot, self._told.get(key), as_json=self._as_json):
             self._told[key] = snapshot
-            self._print(
-                report.json_line(snapshot)
-                if self._as_json
-                else report.line(snapshot, at=datetime.datetime.now().astimezone())
-            )
+            line = report.json_line if self._as_json else report.line
+            self._print(line(snapshot, at=datetime.datetime.now().astimezone()))
         if service.is_ready and key not in self._introduced and not self._as_json:
             self._introduced.add(key)
             model, keyed = service.prepared.served_model, service.prepared.api_key is not None

@@ -73,7 +73,14 @@ def parse(uri: str) -> Source:
         case _:
             raise SourceError(
                 f"{uri!r} is no model source; expected hf://, modelscope://, oci:// or pvc://"
+                + _meant(uri)
             )
+
+
+def _meant(uri: str) -> str:
+    """A hint for a model that is named as its hub's page and other programs name it."""
+    path = re.sub(r"^(https?://)?(huggingface\.co|hf\.co)/", "", uri)
+    return f"; did you mean hf://{path}?" if re.fullmatch(f"{_PART}/{_PART}", path) else ""
 
 
 def _repository(uri: str, rest: str) -> tuple[str, str]:

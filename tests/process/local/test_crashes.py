@@ -70,3 +70,13 @@ def test_a_killed_gateway_comes_back_on_its_port(up: Start, manifests: Manifests
     began = time.monotonic()
     assert running.client.completions.create(model="echo", prompt="Hello").choices
     assert time.monotonic() - began < 20
+
+
+def test_a_wrong_path_for_the_health_check_is_told(up: Start, manifests: Manifests) -> None:
+    probe = {"httpGet": {"path": "/healthy", "port": "http"}}
+    manifests.runtime["spec"]["health"] = {"readiness": probe}
+    manifests.scaling["min"] = 1
+    running = up(manifests.write())
+    told = "GET /healthy is answered 404: see spec.health.readiness of its InferenceRuntime."
+    running.wait_for(lambda line: told in line["message"], seconds=30)
+    assert running.end() == 0

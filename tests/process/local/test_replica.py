@@ -210,3 +210,32 @@ async def test_a_frozen_replica_is_unready_until_it_answers_again(
 def test_delays_double_up_to_five_minutes() -> None:
     delays = [kubelet.backoff(crashes) for crashes in range(9)]
     assert delays == [0, 10, 20, 40, 80, 160, 300, 300, 300]
+
+
+async def test_what_the_readiness_request_is_answered_is_kept_where_it_looks_like_a_mistake(
+    book: processes.Keeper, tmp_path: Path
+) -> None:
+    wrong = kubelet.Probe(path="/healthy")
+    async with running(book, tmp_path, ENGINE, probe=wrong) as pod:
+        await pod.until("refusal")
+        assert pod.replica.seen.refusal == "GET /healthy is answered 404"
+        assert not pod.replica.seen.ready
+    async with running(book, tmp_path, ENGINE) as pod:
+        await pod.until("ready")
+        assert pod.replica.seen.refusal == ""
+
+
+async def test_a_program_that_says_503_while_it_loads_makes_no_mistake(
+    book: processes.Keeper, tmp_path: Path
+) -> None:
+    script = (
+        "import http.server, os\n"
+        "class Engine(http.server.BaseHTTPRequestHandler):\n"
+        "    statuses = [503] * 5\n"
+        "    def do_GET(self):\n"
+        "        self.send_error(self.statuses.pop() if self.statuses else 404)\n"
+        "http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), Engine).serve_forever()"
+    )
+    async with running(book, tmp_path, [sys.executable, "-c", script]) as pod:
+        await pod.until("refusal")
+        assert pod.replica.seen.refusal == "GET /health is answered 404"

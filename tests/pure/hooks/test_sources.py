@@ -64,3 +64,22 @@ def test_what_is_no_source_is_quoted(uri: str) -> None:
 def test_every_scheme_has_a_rule_at_admission() -> None:
     for scheme in ("hf", "modelscope", "oci", "pvc"):
         assert any(scheme in rule.rule and scheme in rule.rule for rule in URI_RULES[1:])
+
+
+@pytest.mark.parametrize(
+    ("uri", "meant"),
+    [
+        ("org/name", "hf://org/name"),
+        ("https://huggingface.co/org/name", "hf://org/name"),
+        ("hf.co/org/name", "hf://org/name"),
+        ("s3://bucket/key", None),
+        ("name", None),
+    ],
+)
+def test_a_model_named_as_elsewhere_is_told_how_it_is_named_here(
+    uri: str, meant: str | None
+) -> None:
+    with pytest.raises(sources.SourceError) as refused:
+        sources.parse(uri)
+    hint = f"; did you mean {meant}?" if meant else "oci:// or pvc://"
+    assert str(refused.value).endswith(hint)

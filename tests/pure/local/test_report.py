@@ -48,7 +48,22 @@ def test_lines_are_for_a_person_or_a_program() -> None:
         "12:00:00  default/echo  ScaledToZero  [0 ready, 2 waiting, 0 running]  "
         "ScaledToZero: A request starts one."
     )
-    assert json.loads(report.json_line(AT_REST)) == dataclasses.asdict(AT_REST)
+    east = noon.astimezone(datetime.timezone(datetime.timedelta(hours=2)))
+    told = json.loads(report.json_line(AT_REST, at=east))
+    assert told == {"time": "2026-11-30T12:00:00.000+00:00", **dataclasses.asdict(AT_REST)}
+
+
+def test_a_status_is_told_in_words_that_mean_something_on_one_machine() -> None:
+    assert report.message("Starting", "A replica has a node.", "") == "The engine is being started."
+    assert report.message("Available", "replicas ready: 1", "") == "replicas ready: 1"
+
+
+def test_a_refused_readiness_request_is_told_while_the_engine_is_said_to_load() -> None:
+    refusal = "GET /healthy is answered 404"
+    assert report.message("ModelLoading", "It loads.", refusal) == (
+        "It loads. GET /healthy is answered 404: see spec.health.readiness of its InferenceRuntime."
+    )
+    assert report.message("Available", "It runs.", refusal) == "It runs."
 
 
 def test_the_call_to_paste_names_the_model_where_one_is_known() -> None:
