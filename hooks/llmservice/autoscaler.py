@@ -6,7 +6,7 @@ import re
 from hooks.llmservice.failures import GATEWAY_DEADLINE_SECONDS, Deadlines
 from hooks.llmservice.observe import Seen
 from hooks.llmservice.reasons import Reason
-from hooks.llmservice.verdict import Verdict, false
+from hooks.llmservice.verdict import Verdict, false, unfinished
 from hooks.llmservice.words import Words
 
 _WAITS_FOR_GATEWAY = "the ScaledObject is made once a gateway replica is available"
@@ -23,11 +23,12 @@ def verdict(words: Words | None, seen: Seen, deadlines: Deadlines, *, certificat
     """
     said = _said(words, seen)
     if certificate and _SILENT_SCALER in said.message:
-        said = dataclasses.replace(said, message=said.message + _hint(certificate))
+        said = dataclasses.replace(said, message=unfinished(said.message) + _hint(certificate))
     if words is None or not deadlines.passed(seen.scaler.stuck_since, GATEWAY_DEADLINE_SECONDS):
         return said
     # KEDA may be content with the Pod before it, and does not know why one does not answer.
-    message = f"{said.message}; a Pod that is to answer KEDA does not start: {seen.scaler.stuck}"
+    begin = unfinished(said.message)
+    message = f"{begin}; a Pod that is to answer KEDA does not start: {seen.scaler.stuck}"
     return dataclasses.replace(said, message=message)
 
 

@@ -12,7 +12,7 @@ from hooks.llmservice.observe import BackendSeen, DeploymentSeen, Seen
 from hooks.llmservice.plan import Plan, Unresolved
 from hooks.llmservice.pods import PodSeen, Stage
 from hooks.llmservice.reasons import Reason
-from hooks.llmservice.verdict import Verdict, condition, false, true
+from hooks.llmservice.verdict import Verdict, condition, false, true, unfinished
 from hooks.llmservice.words import Words
 
 
@@ -68,7 +68,7 @@ def _with_stuck_gateway(ready: Verdict, gateway: DeploymentSeen, deadlines: Dead
         return ready
     if not deadlines.passed(gateway.stuck_since, failures.GATEWAY_DEADLINE_SECONDS):
         return ready
-    message = f"{ready.message}; a gateway's Pod does not become ready: {gateway.stuck}"
+    message = f"{unfinished(ready.message)}; a gateway's Pod does not become ready: {gateway.stuck}"
     return dataclasses.replace(ready, message=message)
 
 
@@ -191,7 +191,7 @@ def _unschedulable(pod: PodSeen, backend: BackendSeen) -> str:
             f"claim {backend.single_node_claim} is ReadWriteOnce, so that all replicas must fit on"
             " one node; more nodes need cache.strategy: SharedPVC"
         )
-    return "no node takes the Pod: " + "; ".join(words for words in said if words)
+    return "no node takes the Pod: " + "; ".join(unfinished(words) for words in said if words)
 
 
 def _cold_start_budget(plan: Plan) -> Verdict:

@@ -8,6 +8,7 @@ from hooks.llmservice import names, pods, weights
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.pods import Failure, Stage
 from hooks.llmservice.reasons import Reason
+from hooks.llmservice.verdict import unfinished
 from hooks.llmservice.weights import Weights
 
 
@@ -97,7 +98,9 @@ def _progress(staged: Staged) -> str:
         seen = pods.read(pod, names.FETCHER_CONTAINER)
         if seen.stage is Stage.UNSCHEDULABLE:
             scheduler = seen.scheduler_words or "the scheduler does not say why"
-            listed = "; ".join(words for words in (scheduler, staged.pending_claim) if words)
+            listed = "; ".join(
+                unfinished(words) for words in (scheduler, staged.pending_claim) if words
+            )
             return (
                 f"no node takes the Pod of Job {job}: {listed}. Where the InferenceRuntime's"
                 f" nodeSelector or tolerations were wrong, mend them, and {staged.again}"

@@ -22,7 +22,9 @@ class Verdict:
     @classmethod
     def of_failure(cls, reason: Reason, message: str) -> "Verdict":
         """Degraded, by ``reason``; the help follows what was seen."""
-        return cls("True", reason.value, f"{message}. {reason.help}" if message else reason.help)
+        end = "" if message.endswith(".") else "."
+        words = f"{message}{end} {reason.help}" if message else reason.help
+        return cls("True", reason.value, words)
 
 
 def true(reason: Reason, message: str) -> Verdict:
@@ -33,6 +35,11 @@ def true(reason: Reason, message: str) -> Verdict:
 def false(reason: Reason | str, message: str) -> Verdict:
     """The condition does not hold."""
     return Verdict("False", str(reason), message)
+
+
+def unfinished(words: str) -> str:
+    """Words that a sentence goes on after: others' words, and our own help, may end in a period."""
+    return words if words.endswith("...") else words.removesuffix(".")
 
 
 def condition(kind: str, verdict: Verdict, parent: Object, *, now: datetime.datetime) -> Object:

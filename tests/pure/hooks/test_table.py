@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import re
+from typing import Any
 
 import pytest
 
@@ -47,3 +49,25 @@ def test_a_reason_of_ours_that_keda_gives_is_keda_s() -> None:
     """A ScaledObject's name can be taken, too; the service itself is not degraded by that."""
     ready = {"type": "Ready", "status": "False", "reason": "ChildNameTaken"}
     assert table.row_of({"phase": "Pending", "conditions": [ready]}) is table.AUTOSCALING
+
+
+def with_a_period(value: Any) -> Any:
+    """Every message in ``value`` as a whole sentence."""
+    if isinstance(value, dict):
+        return {
+            key: f"{item.rstrip('.')}."
+            if key == "message" and item and isinstance(item, str)
+            else with_a_period(item)
+            for key, item in value.items()
+        }
+    return [with_a_period(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("sentences", [False, True])
+@pytest.mark.parametrize("case", golden.cases())
+def test_a_message_reads_as_sentences_whoever_wrote_its_parts(case: str, sentences: bool) -> None:
+    """Schedulers end theirs with a period, kubelets do not."""
+    body = golden.request(case)
+    status = golden.answer(with_a_period(body) if sentences else body).get("status", {})
+    for condition in status.get("conditions", []):
+        assert not re.search(r"(?<!\.)\.\.(?!\.)|\.[;:,]|  ", condition["message"])
