@@ -15,7 +15,13 @@ NAME = f"spoken-{os.urandom(2).hex()}"
 
 
 @pytest.fixture
-def runtime(installed: running.Cluster) -> Iterator[builders.Object]:
+def since(installed: running.Cluster) -> audit.Mark:
+    """Before there is a runtime, which may be answered at once."""
+    return installed.audit.mark()
+
+
+@pytest.fixture
+def runtime(installed: running.Cluster, since: audit.Mark) -> Iterator[builders.Object]:
     made = builders.runtime(NAME)
     # Below the other runtimes of the rig, so that none of them makes it ambiguous.
     made["spec"]["priority"] = -1000
@@ -25,9 +31,8 @@ def runtime(installed: running.Cluster) -> Iterator[builders.Object]:
 
 
 def test_a_runtime_is_accepted_broken_and_repaired(
-    installed: running.Cluster, runtime: builders.Object, start: Start
+    installed: running.Cluster, since: audit.Mark, runtime: builders.Object, start: Start
 ) -> None:
-    since = installed.audit.mark()
     _wait_told(installed, "True", "Accepted")
     service = start("speaking", NAME)
     service.wait_armed()
