@@ -218,7 +218,7 @@ class _Hold:
                 "not_activatable",
                 "nothing starts the model: no autoscaler asks this gateway for its demand, since "
                 "its weights are not staged yet, or KEDA is missing or refuses its ScaledObject; "
-                f"{_describe(deps)}",
+                f"{_where_to_look(deps)}",
                 outcome=Outcome.NOT_ACTIVATABLE,
                 retry=False,
             )
@@ -237,7 +237,7 @@ class _Hold:
             )
         return _starting(
             self._deps,
-            f"the model did not start within {waited:.0f} s{seen}; {_describe(self._deps)}",
+            f"the model did not start within {waited:.0f} s{seen}; {_where_to_look(self._deps)}",
             code="activation_timeout",
             outcome=Outcome.ACTIVATION_TIMEOUT,
         )
@@ -337,9 +337,9 @@ def _full(deps: Deps, full: admission.Full) -> Refusal:
     )
 
 
-def _describe(deps: Deps) -> str:
+def _where_to_look(deps: Deps) -> str:
     settings = deps.settings
-    return f"kubectl describe llmservice {settings.service} -n {settings.namespace} says why"
+    return f"the status of LLMService {settings.namespace}/{settings.service} says why"
 
 
 def _starting(

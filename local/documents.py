@@ -47,7 +47,9 @@ def _files(path: Path) -> list[Path]:
         if path.is_dir():
             files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
             if not files:
-                raise Usage(f"{path}: holds no file that ends in {', '.join(SUFFIXES)}")
+                deeper = any(found.is_dir() for found in path.iterdir())
+                hint = "; folders in it are not looked into: give them by name" if deeper else ""
+                raise Usage(f"{path}: holds no file that ends in {', '.join(SUFFIXES)}{hint}")
             return files
         if not path.exists():
             raise Usage(f"{path}: no such file or folder")

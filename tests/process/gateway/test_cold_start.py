@@ -134,7 +134,7 @@ async def test_a_start_that_takes_too_long_is_told_with_what_the_engine_answers(
             await stub.stop()
         error = (await gateway.ask(PLAIN)).error()
         assert error["code"] == "activation_timeout"
-        assert f" ({told}); kubectl describe llmservice m -n ns says why" in error["message"]
+        assert f" ({told}); the status of LLMService ns/m says why" in error["message"]
 
 
 async def test_a_port_that_opens_before_the_engine_is_healthy_is_waited_for(tmp_path: Path) -> None:

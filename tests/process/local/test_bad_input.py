@@ -190,7 +190,9 @@ def test_all_mistakes_of_a_file_are_told(manifests: Manifests) -> None:
 
 def test_paths_that_hold_nothing(tmp_path: Path) -> None:
     assert refused(2, tmp_path / "nothing").endswith("nothing: no such file or folder")
-    assert "holds no file that ends in .yaml" in refused(2, tmp_path)
+    assert refused(2, tmp_path).endswith("holds no file that ends in .yaml, .yml, .json")
+    (tmp_path / "deeper").mkdir()
+    assert "folders in it are not looked into" in refused(2, tmp_path)
     assert "holds no LLMService" in refused(2, EXAMPLE / "runtime.yaml")
 
 
