@@ -108,12 +108,21 @@ _DATA_KEY = "^[-._a-zA-Z0-9]+$"
 _RESOURCE_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 _HEADER_NAME = "^[-A-Za-z0-9]+$"
 _ENV_NAME = "^[ -<>-~]+$"
-_PORT_NAME = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+# A letter somewhere, and no two dashes beside each other.
+_PORT_NAME = "^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+_IMAGE = r"^\S+$"
+_POD_FIELD = (
+    r"^(metadata\.(name|namespace|uid|(labels|annotations)\['[^']+'\])"
+    r"|spec\.(nodeName|serviceAccountName)|status\.(hostIPs?|podIPs?))$"
+)
+_CONTAINER_RESOURCE = r"^(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-.+)$"
 _URL_PATH = "^/"
 _METRICS_PATH = "^/[A-Za-z0-9._~/-]*$"
 _METRIC_NAME = "^[a-zA-Z_:][a-zA-Z0-9_:]*$"
 _LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_VALUE = f"^({_LABEL_NAME})?$"
+_LABEL_KEY = f"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_LABEL_NAME}"
+_TAINT_KEY = f"^({_LABEL_KEY})?$"
 
 # What a value must be that a pattern refuses.
 IN_WORDS = {
@@ -122,7 +131,12 @@ IN_WORDS = {
     _RESOURCE_NAME: "what a device plugin offers, like nvidia.com/gpu",
     _HEADER_NAME: "letters, digits and dashes",
     _ENV_NAME: "printable ASCII characters without =",
-    _PORT_NAME: "lower-case letters, digits and dashes, a letter or digit first and last",
+    _PORT_NAME: "lower-case letters, digits and single dashes between them, and hold a letter",
+    _IMAGE: "an image's name, which holds no spaces",
+    _POD_FIELD: "a field of the Pod that a variable can have, like metadata.name, status.podIP or"
+    " metadata.labels['KEY']",
+    _CONTAINER_RESOURCE: "a resource of the container, like limits.memory or requests.cpu",
+    _TAINT_KEY: "a taint's key like NAME or DOMAIN/NAME",
     _URL_PATH: "a path that begins with /",
     _METRICS_PATH: "a path that begins with /, of letters, digits and . _ ~ / - alone",
     _METRIC_NAME: "letters, digits, underscores and colons, no digit first",
@@ -139,6 +153,11 @@ ResourceName = Annotated[str, text(317, pattern=_RESOURCE_NAME)]
 HeaderName = Annotated[str, text(256, pattern=_HEADER_NAME)]
 # Of printable ASCII; nothing else gets past any API server, and older ones take less.
 EnvName = Annotated[str, text(253, pattern=_ENV_NAME)]
+ImageName = Annotated[str, text(1024, pattern=_IMAGE)]
+PodField = Annotated[str, text(253, pattern=_POD_FIELD)]
+ContainerResource = Annotated[str, text(253, pattern=_CONTAINER_RESOURCE)]
+TaintKey = Annotated[str, text(317, least=0, pattern=_TAINT_KEY)]
+TaintValue = Annotated[str, text(63, least=0, pattern=_LABEL_VALUE)]
 PortName = Annotated[str, text(15, pattern=_PORT_NAME)]
 Argument = Annotated[str, text(8192, least=0)]
 UrlPath = Annotated[str, text(1024, pattern=_URL_PATH)]
@@ -295,9 +314,6 @@ class _Unique:
             if names.count(name) > 1:
                 raise ValueError(f"{self.key} {name!r} is given twice")
         return values
-
-
-_LABEL_KEY = f"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_LABEL_NAME}"
 
 
 def _label_keys(labels: Mapping[str, str]) -> Mapping[str, str]:

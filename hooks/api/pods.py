@@ -12,20 +12,27 @@ from pydantic import Field
 from hooks.api.fields import (
     INT64,
     Argument,
+    ContainerResource,
     DataKey,
     EnvName,
     Flag,
     HeaderName,
     IntOrText,
     ObjectName,
+    PodField,
     Quantity,
     Rule,
     Spec,
+    TaintKey,
+    TaintValue,
     UrlPath,
     many,
     text,
     whole,
 )
+
+_CPU_UNITS = ("1", "1m")
+_BYTE_UNITS = ("1", *(f"1{unit}" for unit in ("k", *"MGTPE", *(f"{c}i" for c in "KMGTPE"))))
 
 
 class KeyRef(Spec):
@@ -41,10 +48,10 @@ class KeyRef(Spec):
 class FieldRef(Spec):
     """A field of the Pod itself."""
 
-    api_version: Annotated[str, text(64)] | None = Field(
+    api_version: Literal["v1"] | None = Field(
         None, description="API version that the path is written for; v1 by default."
     )
-    field_path: Annotated[str, text(253)] = Field(
+    field_path: PodField = Field(
         description="Path of the field, for example metadata.name or status.podIP."
     )
 
@@ -55,12 +62,28 @@ class ResourceFieldRef(Spec):
     container_name: Annotated[str, text(63)] | None = Field(
         None, description="Container to read from; the engine's own by default."
     )
-    resource: Annotated[str, text(253)] = Field(
-        description="Resource to read, for example limits.memory."
-    )
+    resource: ContainerResource = Field(description="Resource to read, for example limits.memory.")
     divisor: Quantity | None = Field(
-        None, description="Unit that the value is divided by; 1 by default."
+        None,
+        description="Unit that the value is divided by: 1 (the default), 1m for CPU, or one of a"
+        " single suffix like 1Mi for all else.",
     )
+
+    @pydantic.field_validator("divisor", mode="before")
+    @classmethod
+    def _zero_is_none(cls, value: object) -> object:
+        """What an API server shows where none was given, and who copies from it writes."""
+        return None if value in ("0", 0) else value
+
+    @pydantic.model_validator(mode="after")
+    def _divisor_is_a_unit(self) -> "ResourceFieldRef":
+        units = _CPU_UNITS if self.resource.endswith(".cpu") else _BYTE_UNITS
+        if self.divisor is not None and self.divisor not in units:
+            raise ValueError(
+                f"divisor of {self.resource} must be one of {', '.join(units)}, found"
+                f" {self.divisor}"
+            )
+        return self
 
 
 class EnvVarSource(Spec):
@@ -141,15 +164,13 @@ class Toleration(Spec):
         ),
     )
 
-    key: Annotated[str, text(317, least=0)] | None = Field(
+    key: TaintKey | None = Field(
         None, description="Taint key; all keys where it is empty and operator is Exists."
     )
     operator: Literal["Exists", "Equal", "Lt", "Gt"] | None = Field(
         None, description="How key and value are compared; Equal by default."
     )
-    value: Annotated[str, text(63, least=0)] | None = Field(
-        None, description="Taint value, for operator Equal."
-    )
+    value: TaintValue | None = Field(None, description="Taint value, for operator Equal.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         None, description="Taint effect; all effects where it is left out."
     )

@@ -9,6 +9,7 @@ from hooks.api.fields import (
     INT32,
     Argument,
     Flag,
+    ImageName,
     IntOrText,
     LabelMap,
     MetricName,
@@ -19,7 +20,6 @@ from hooks.api.fields import (
     Rule,
     Spec,
     many,
-    text,
     whole,
 )
 from hooks.api.pods import EnvVar, Probe, Toleration
@@ -37,7 +37,7 @@ class Port(Spec):
 class Container(Spec):
     """The engine's container."""
 
-    image: Annotated[str, text(1024)] = Field(
+    image: ImageName = Field(
         description="Image of an engine that exposes an OpenAI-compatible API."
     )
     args: Annotated[tuple[Argument, ...], many(256)] = Field(

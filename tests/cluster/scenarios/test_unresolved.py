@@ -204,6 +204,13 @@ ASCEND = {"name": None, "selector": {"vendor": ["ascend"]}}
             [GATEWAYS, "several"],
             id="a number of gateways that is none",
         ),
+        pytest.param(
+            _annotation("serving.noctaya.io/gatway-replicas", "2"),
+            _annotation("serving.noctaya.io/gatway-replicas", None),
+            "SpecInvalid",
+            ["did you mean gateway-replicas?"],
+            id="a misspelt annotation",
+        ),
     ],
 )
 def test_an_edit_that_does_not_resolve_is_told_and_may_be_taken_back(

@@ -37,6 +37,21 @@ def runtime(**spec: Any) -> InferenceRuntimeSpec:
     return parse.read(InferenceRuntimeSpec, RUNTIME | spec, path="spec")
 
 
+MEMORY = {"resource": "limits.memory"}
+
+
+def of_container(**change: Any) -> dict[str, Any]:
+    return {"container": RUNTIME["container"] | change}
+
+
+def of_variable(**source: Any) -> dict[str, Any]:
+    return of_container(env=[{"name": "A", "valueFrom": source}])
+
+
+def of_toleration(**toleration: Any) -> dict[str, Any]:
+    return {"accelerator": {"resourceName": "a/b", "tolerations": [toleration]}}
+
+
 def problems(model: Any, spec: Any) -> tuple[str, ...]:
     with pytest.raises(parse.Invalid) as caught:
         parse.read(model, spec, path="spec")
@@ -203,6 +218,39 @@ def test_a_mistake_in_a_service_is_named_with_its_path(
             },
             "spec.health: terminationGracePeriodSeconds is not for readiness probes",
         ),
+        *(
+            (of_container(port={"name": name}), "spec.container.port.name: must be lower-case")
+            for name in ("8000", "a--b", "a-", "-a", "A", "1-2")
+        ),
+        *((of_container(image=image), "spec.container.image: must be") for image in (" a", "a\n")),
+        *(
+            (of_variable(fieldRef={"fieldPath": path}), "fieldRef.fieldPath: must be a field of")
+            for path in (
+                "metadata.nme",
+                "metadata.labels",
+                "spec.containers",
+                "status.phase",
+                "spec.nodeName['a']",
+            )
+        ),
+        (
+            of_variable(fieldRef={"fieldPath": "metadata.name", "apiVersion": "v2"}),
+            "fieldRef.apiVersion: must be 'v1'",
+        ),
+        *(
+            (of_variable(resourceFieldRef={"resource": name}), "resource: must be a resource of")
+            for name in ("cpu", "limits.nvidia.com/gpu", "limits.gpu", "spec.cpu")
+        ),
+        (
+            of_variable(resourceFieldRef={"resource": "limits.cpu", "divisor": "1Mi"}),
+            "divisor of limits.cpu must be one of 1, 1m, found 1Mi",
+        ),
+        (
+            of_variable(resourceFieldRef={"resource": "limits.memory", "divisor": "2Mi"}),
+            "divisor of limits.memory must be one of 1, 1k, 1M, ",
+        ),
+        (of_toleration(key="a b", operator="Exists"), "tolerations[0].key: must be a taint's key"),
+        (of_toleration(key="a", value="b c"), "tolerations[0].value: must be at most 63 letters"),
         ({"health": {"startup": {"exec": {}}}}, "spec.health.startup.exec.command: is required"),
         ({"metrics": {"queueDepth": "a", "path": "/x'; rm"}}, "spec.metrics.path"),
     ],
@@ -456,8 +504,12 @@ def test_every_pattern_of_the_schemas_has_words() -> None:
         ({"name": "A", "value": ""}, {"name": "A"}),
         ({"name": "A", "value": "x"}, {"name": "A", "value": "x"}),
         (
-            {"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "x", "divisor": "1000m"}}},
-            {"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "x", "divisor": "1"}}},
+            {"name": "A", "valueFrom": {"resourceFieldRef": {**MEMORY, "divisor": "1000m"}}},
+            {"name": "A", "valueFrom": {"resourceFieldRef": {**MEMORY, "divisor": "1"}}},
+        ),
+        (
+            {"name": "A", "valueFrom": {"resourceFieldRef": {**MEMORY, "divisor": "0"}}},
+            {"name": "A", "valueFrom": {"resourceFieldRef": MEMORY}},
         ),
         (
             {
@@ -484,6 +536,47 @@ def test_a_probe_is_written_without_zeros() -> None:
         }
     )
     assert pods.dump(probe) == {"httpGet": {"path": "/x", "port": "http"}, "periodSeconds": 3}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(
+            of_container(port={"name": name})
+            for name in ("http", "a", "8000-a", "1a", "a1-2b", "x-1-2", "abcdefghijklmno")
+        ),
+        of_container(image="registry.example:5000/a/b:c@sha256:" + "0" * 64),
+        *(
+            of_variable(fieldRef={"fieldPath": path})
+            for path in (
+                *("metadata.name", "metadata.namespace", "metadata.uid"),
+                *("spec.nodeName", "spec.serviceAccountName"),
+                *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
+                "metadata.labels['app.kubernetes.io/name']",
+                "metadata.annotations['a']",
+            )
+        ),
+        *(
+            of_variable(resourceFieldRef={"resource": name, "divisor": divisor})
+            for name, divisor in (
+                ("limits.cpu", "1000m"),
+                ("requests.cpu", "1m"),
+                ("limits.memory", "1Mi"),
+                ("requests.memory", 1),
+                ("requests.memory", 0),
+                ("limits.ephemeral-storage", "1k"),
+                ("limits.hugepages-2Mi", "1Gi"),
+            )
+        ),
+        of_toleration(operator="Exists"),
+        of_toleration(key="", operator="Exists"),
+        of_toleration(key="nvidia.com/gpu", value="", effect="NoSchedule"),
+        of_toleration(key="dedicated", operator="Equal", value="gpu.A100_80", effect="NoExecute"),
+    ],
+    ids=str,
+)
+def test_what_an_api_server_takes_in_a_pod_is_taken(change: dict[str, Any]) -> None:
+    runtime(**change)
 
 
 def test_a_toleration_of_zero_seconds_is_kept() -> None:
