@@ -25,8 +25,8 @@ class Reason(enum.StrEnum):
     )
     SPEC_INVALID = (
         "SpecInvalid",
-        "A field of the spec has a value that cannot be used; the message names it. Everything"
-        " that runs is left as it was.",
+        "A field of the spec, or an annotation, cannot be used as it is; the message names it."
+        " Everything that runs is left as it was.",
     )
     NOT_IMPLEMENTED = (
         "NotImplemented",
@@ -39,7 +39,8 @@ class Reason(enum.StrEnum):
     )
     RUNTIME_INVALID = (
         "RuntimeInvalid",
-        "The InferenceRuntime has a value that cannot be used; the message names it.",
+        "The InferenceRuntime has a field or an annotation that cannot be used as it is; the"
+        " message names it.",
     )
     RUNTIME_AMBIGUOUS = (
         "RuntimeAmbiguous",
