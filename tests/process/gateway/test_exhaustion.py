@@ -61,7 +61,20 @@ async def test_a_request_that_no_descriptor_is_left_for_is_refused_and_nothing_e
     tmp_path: Path, spare: int
 ) -> None:
     """The replica is not at fault: it keeps its place, and nobody is to start another."""
-    async with rig.Gateway(tmp_path) as gateway, stubs.Engine() as engine:
+    refused = asyncio.Event()
+
+    async def busy(to: stubs.Wire, received: stubs.Received) -> None:
+        # Or the request that gets the descriptor would lend its connection to the other one.
+        await refused.wait()
+        await stubs.plain(to, received)
+
+    async def ask(client: wire.Client) -> wire.Response:
+        answer = await client.ask(PLAIN)
+        if answer.status == 503:
+            refused.set()
+        return answer
+
+    async with rig.Gateway(tmp_path) as gateway, stubs.Engine(busy) as engine:
         gateway.tell(rig.endpoint(engine.port, ready=True))
         await gateway.ready()
         async with gateway.client() as one, gateway.client() as two:
@@ -69,7 +82,7 @@ async def test_a_request_that_no_descriptor_is_left_for_is_refused_and_nothing_e
                 await client.ask(wire.get("/healthz"))
             allow(gateway, gateway.open_files() + spare)
             before = gateway.cpu_seconds()
-            answers = await asyncio.gather(one.ask(PLAIN), two.ask(PLAIN))
+            answers = await asyncio.gather(ask(one), ask(two))
             assert gateway.cpu_seconds() - before < 0.2, "it waits, it does not try over and over"
             assert sorted(a.status for a in answers) == [200] * spare + [503] * (2 - spare)
             for answer in answers:
