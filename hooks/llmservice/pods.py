@@ -34,6 +34,8 @@ _CONFIG_TROUBLE = {"CreateContainerConfigError", "CreateContainerError", "RunCon
 
 # How a process ends that was told to: by itself, by SIGKILL, by SIGTERM.
 _TOLD_TO_END = (0, 137, 143)
+# By how much the kubelet of a busy node may be late.
+_LATE_SECONDS = 10
 
 
 class Stage(enum.IntEnum):
@@ -253,7 +255,8 @@ def _unanswered(pod: Object, container: str, ended: Object) -> str:
     begin = objects.number(probe, "initialDelaySeconds") or 0
     grace = objects.number(pod, "spec", "terminationGracePeriodSeconds") or 30
     lasted = (finished - started).total_seconds() - begin
-    if not probe or not 0 < budget - period <= lasted <= budget + period + grace:
+    latest = budget + period + grace + _LATE_SECONDS
+    if not probe or not 0 < budget - period <= lasted <= latest:
         return ""
     path = objects.text(probe, "httpGet", "path")
     return (

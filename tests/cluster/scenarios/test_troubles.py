@@ -57,6 +57,16 @@ def test_an_engine_that_ends_at_once_is_seen_whatever_its_exit_code(troubles: Tr
     service.endpoint.wait_ready()
 
 
+def test_a_health_check_that_asks_a_wrong_path_is_named(troubles: Troubles) -> None:
+    """Only an Event says that the kubelet ended the engine, and hooks see no Events."""
+    asked = {"httpGet": {"path": "/healthy", "port": "http"}}
+    startup = {**asked, "periodSeconds": 2, "failureThreshold": 10}
+    service = troubles.begin("path", runtime={"health": {"startup": startup}})
+    service.wait_words("Degraded", "startup probe GET /healthy does not succeed within 20 s")
+    service.mend_runtime()
+    service.endpoint.wait_ready()
+
+
 def test_an_engine_that_restarts_once_recovers_by_itself(troubles: Troubles) -> None:
     service = troubles.begin("restart")
     service.endpoint.wait_ready()

@@ -47,7 +47,7 @@ class Trouble:
 
     def wait_words(self, condition: str, *words: str) -> None:
         def told() -> bool:
-            message = self.endpoint.condition(condition)["message"]
+            message = self.endpoint.condition(condition).get("message", "")
             assert all(word in message for word in words), message
             return True
 

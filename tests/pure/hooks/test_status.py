@@ -264,7 +264,7 @@ PROBE: Obj = {
     [
         pytest.param(137, 19, PROBE, True, id="killed"),
         pytest.param(0, 20, PROBE, True, id="told to end, and ended well"),
-        pytest.param(143, 49, PROBE, True, id="after its whole grace"),
+        pytest.param(143, 60, PROBE, True, id="after its whole grace, on a busy node"),
         pytest.param(1, 20, PROBE, False, id="a fault of its own"),
         pytest.param(0, 3, PROBE, False, id="sooner"),
         pytest.param(137, 7200, PROBE, False, id="later, as one that was ready"),
