@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import resource
 import signal
@@ -35,12 +36,18 @@ from gateway.watching import Watchers
 _LAST_WORDS = 5.0
 # How late a client that vanished half a minute ago may be noticed.
 _LOOK_FOR_VANISHED = 10.0
+# From malloc.h. A block of so many bytes is mapped and unmapped by itself, as by glibc at first;
+# and so much that is free may stay at the heap's end.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_ON_ITS_OWN = 128 * 1024
+_KEPT_FREE = 8 * 1024 * 1024
 
 
 def run(settings: Settings) -> int:
     """The exit code: 0 after a stop in order, 1 where the gateway could not start or go on."""
     log.capture_libraries()
     _allow_descriptors()
+    _give_memory_back()
     gc.set_threshold(50_000, 20, 50)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(settings))
@@ -53,6 +60,15 @@ def _allow_descriptors() -> None:
     # Where the system does not stand by what it says, what there was has to do.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _give_memory_back() -> None:
+    """glibc serves ever larger blocks from the heap once it has seen some freed, and pieces of
+    large bodies then keep more than a hundred MiB of it for good."""
+    with contextlib.suppress(AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, _ON_ITS_OWN)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE)
 
 
 async def _main(settings: Settings) -> int:

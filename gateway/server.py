@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from gateway import calls, errors, log, vanishing
 from gateway.answer import Answer
@@ -111,6 +111,15 @@ class _Connection(web.RequestHandler):
             log.error("connection failed", error=repr(exc))
             answer.reset()
         else:
-            self._bad_request(status)
-            answer.refuse(errors.invalid(400, "the request is not valid HTTP", close=True), None)
+            refusal = _in_words(exc)
+            self._bad_request(refusal.status)
+            answer.refuse(refusal, None)
         return answer.response()
+
+
+def _in_words(error: BaseException | None) -> errors.Refusal:
+    if isinstance(error, LineTooLong):
+        return errors.invalid(
+            431, "the request line or a header is longer than 8190 bytes", close=True
+        )
+    return errors.invalid(400, "the request is not valid HTTP", close=True)
