@@ -587,7 +587,7 @@ RUNTIME: dict[str, Callable[[], Obj]] = {
     "runtime-ambiguous": lambda: runtime_request({}, "other"),
     "runtime-annotation": lambda: runtime_request({}, **{names.IDLE_TIMEOUT: "soon"}),
     "runtime-misspelt-annotation": lambda: runtime_request(
-        {}, **{"serving.noctaya.io/acelerator": "none", names.DATA_HEARTBEATS: "true"}
+        {}, **{"serving.noctaya.io/accelerators": "none", names.DATA_HEARTBEATS: "true"}
     ),
     "runtime-sharing": lambda: runtime_request({"accelerator": {"sharing": {"supported": True}}}),
     "runtime-template": lambda: runtime_request({"container": {"args": ["{{ .Model.Name }}"]}}),

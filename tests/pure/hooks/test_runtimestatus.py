@@ -100,7 +100,11 @@ def test_a_service_is_told_the_same(spec: Obj, reason: str, words: str) -> None:
         (names.ACCELERATOR, "some", "the only value is 'none'"),
         (names.INFERENCE_PATHS, "b", "'b' is no path"),
         (names.IDLE_TIMEOUT, "soon", "'soon' is not a duration"),
-        ("serving.noctaya.io/acelerator", "none", "acelerator: unknown annotation; did you mean"),
+        (
+            "serving.noctaya.io/accelerators",
+            "none",
+            "accelerators: unknown annotation; did you mean",
+        ),
         (names.GATEWAY_REPLICAS, "2", "is for an LLMService"),
     ],
 )

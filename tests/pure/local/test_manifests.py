@@ -41,9 +41,9 @@ def test_a_namespace_is_a_label_or_left_out(tmp_path: Path, namespace: str, key:
 
 
 def test_an_unknown_annotation_is_named_where_it_stands(tmp_path: Path) -> None:
-    place = r"runtime\.yaml:11: metadata\.annotations\.serving\.noctaya\.io/acelerator: "
+    place = r"runtime\.yaml:11: metadata\.annotations\.serving\.noctaya\.io/accelerators: "
     with pytest.raises(Usage, match=place + "unknown annotation; did you mean accelerator"):
-        load(tmp_path, "noctaya.io/accelerator", "noctaya.io/acelerator")
+        load(tmp_path, "noctaya.io/accelerator", "noctaya.io/accelerators")
 
 
 def test_a_sentence_about_an_annotation_is_placed_where_it_stands(tmp_path: Path) -> None:
