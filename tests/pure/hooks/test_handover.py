@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from hooks import wire
+from hooks.k8s import objects
 from hooks.llmservice import names
+from hooks.llmservice import sync as llmservice
+from hooks.llmservice.arrange import ReplicasRule
 from tests.pure.hooks import scenes
 from tests.pure.hooks.world import Obj, World, example, service, serving
 
@@ -282,3 +288,50 @@ def test_a_scaled_object_of_an_earlier_namesake_is_waited_for_with_its_repair(
     assert told["reason"] == "ChildNameTaken"
     assert "kubectl patch scaledobject m -n ns" in told["message"]
     assert "not ours" not in told["message"]
+
+
+# --- Why so many ----------------------------------------------------------------------------------
+
+
+def forgotten() -> World:
+    """Handed over, and neither observed nor remembered."""
+    world = serving(World())
+    backend = world.deployment("backend")
+    del backend["spec"]["replicas"]
+    del backend["metadata"]["annotations"][objects.LAST_APPLIED]
+    return world
+
+
+def not_yet_made() -> World:
+    """A service whose weights are to be staged, and nothing of it."""
+    world = scenes.prewarming(scenes.HUB)
+    return World(world.parent, world.runtimes[0])
+
+
+def mistaken_without_keda() -> World:
+    world = scenes.available()
+    world.edit(typo=1)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("scene", "rule"),
+    [
+        (lambda: World(service(typo=1)), ReplicasRule.WITHOUT),
+        (World, ReplicasRule.RENDERED),
+        (lambda: serving(World()), ReplicasRule.KEDAS),
+        (lambda: scenes.mistaken(typo=1), ReplicasRule.KEDAS),
+        (mistaken_without_keda, ReplicasRule.RESTORED),
+        (lambda: scenes.prewarming(scenes.HUB), ReplicasRule.STAGING),
+        (not_yet_made, ReplicasRule.BEFORE_STAGING),
+        (forgotten, ReplicasRule.UNKNOWN),
+    ],
+    ids=lambda value: value.name if isinstance(value, ReplicasRule) else "",
+)
+def test_each_reason_for_a_number_of_replicas_is_told_apart(
+    scene: Callable[[], World], rule: ReplicasRule
+) -> None:
+    world = scene()
+    request = wire.load(wire.CompositeRequest, world.composite_request())
+    decision = llmservice.decide(request, settings=world.settings, now=world.now)
+    assert decision.arrangement.replicas_rule is rule
