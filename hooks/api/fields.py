@@ -103,7 +103,7 @@ def shortened(text: str) -> str:
 INT32 = whole(-(2**31))
 INT64 = Value({"type": "integer", "format": "int64"}, (Strict(), Field(ge=-(2**63), lt=2**63)))
 
-_OBJECT_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_OBJECT_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _DATA_KEY = "^[-._a-zA-Z0-9]+$"
 _RESOURCE_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 _HEADER_NAME = "^[-A-Za-z0-9]+$"
@@ -126,7 +126,7 @@ _TAINT_KEY = f"^({_LABEL_KEY})?$"
 
 # What a value must be that a pattern refuses.
 IN_WORDS = {
-    _OBJECT_NAME: "lower-case letters, digits, dashes and dots, a letter or digit first and last",
+    _OBJECT_NAME: "lower-case letters, digits, and dashes and dots between them",
     _DATA_KEY: "letters, digits, dashes, dots and underscores",
     _RESOURCE_NAME: "what a device plugin offers, like nvidia.com/gpu",
     _HEADER_NAME: "letters, digits and dashes",

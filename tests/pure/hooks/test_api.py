@@ -146,7 +146,10 @@ def test_nulls_count_as_absent() -> None:
             {"endpoint": {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}}},
             "spec.endpoint.resources: requests.cpu 2 is more than limits.cpu 1500m",
         ),
-        ({"cache": {"storageClassName": "Fast disks"}}, "spec.cache.storageClassName"),
+        *(
+            ({"cache": {"storageClassName": name}}, "spec.cache.storageClassName: must be")
+            for name in ("Fast disks", "a..b", ".a", "a.", "a.-b", "-a", "a-", "a_b")
+        ),
         ({"imagePullSecrets": [{}]}, "spec.imagePullSecrets[0].name: is required"),
         (
             {"imagePullSecrets": [{"nam": "a"}]},
@@ -376,8 +379,8 @@ def test_what_is_long_is_not_repeated_whole(change: dict[str, Any]) -> None:
         (
             LLMServiceSpec,
             {"runtime": {"name": "A b"}},
-            "spec.runtime.name: must be lower-case letters, digits, dashes and dots, a letter or"
-            ' digit first and last, found "A b"',
+            "spec.runtime.name: must be lower-case letters, digits, and dashes and dots between"
+            ' them, found "A b"',
         ),
         (
             LLMServiceSpec,
