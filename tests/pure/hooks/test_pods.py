@@ -70,6 +70,31 @@ def test_a_start_may_take_as_long_as_its_probe_allows_and_what_comes_before_it()
     assert world.deployment("backend")["spec"]["progressDeadlineSeconds"] < 2**31
 
 
+# --- Drain ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "drain", "held", "grace"),
+    [
+        ({}, "2m", False, 30),
+        ({"terminationGracePeriodSeconds": 7}, "2m", False, 7),
+        ({"preStopDrain": True}, "2m", True, 130),
+        ({"preStopDrain": True}, "1500ms", True, 30),
+        ({"preStopDrain": True, "terminationGracePeriodSeconds": 500}, "2m", True, 500),
+        ({"preStopDrain": True, "terminationGracePeriodSeconds": 7}, "2m", True, 130),
+        ({"preStopDrain": True}, "0s", False, 30),
+    ],
+)
+@pytest.mark.parametrize("metrics", [None, {"queueDepth": "waiting", "running": "running"}])
+def test_a_replica_is_held_only_where_its_runtime_drains_and_for_that_its_grace_is_long_enough(
+    lifecycle: Obj, drain: str, held: bool, grace: int, metrics: Obj | None
+) -> None:
+    runtime = {"lifecycle": lifecycle, "metrics": metrics}
+    world = world_with(runtime, scaling={"drainTimeout": drain})
+    assert ("lifecycle" in engine(world)) is held
+    assert template(world)["spec"]["terminationGracePeriodSeconds"] == grace
+
+
 # --- Memory ---------------------------------------------------------------------------------------
 
 
