@@ -10,6 +10,7 @@ import pytest
 
 from hooks.api.runtime import InferenceRuntimeSpec
 from hooks.llmservice import vendors
+from tests.pure.hooks.scenes import with_gateways
 from tests.pure.hooks.world import Obj, World, example, merged, service, serving
 
 BACKEND = ("Deployment.apps/v1", "m-backend")
@@ -323,7 +324,7 @@ def test_each_vendor_of_the_schema_has_a_module() -> None:
 
 
 def test_pull_secrets_are_on_every_pod() -> None:
-    """Backend, gateway, and the Job that stages."""
+    """Backend, gateways and their scaler, and the Job that stages."""
     world = World(
         service(
             imagePullSecrets=[{"name": "a"}, {"name": "b"}],
@@ -331,12 +332,12 @@ def test_pull_secrets_are_on_every_pod() -> None:
             cache={"strategy": "NodeLocalPVC", "prewarm": True},
         )
     )
-    world.settle()
+    with_gateways(world, 2)
     children = [child for members in world.owned.values() for child in members.values()]
     templates = [
         child["spec"]["template"] for child in children if "template" in child.get("spec", {})
     ]
-    assert len(templates) == 3
+    assert len(templates) == 4
     for template in templates:
         assert template["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
 
