@@ -1,5 +1,6 @@
 """openai-python through ``noctaya up``: from zero, and back to it."""
 
+import datetime
 import threading
 import time
 
@@ -100,6 +101,7 @@ def test_a_request_longer_than_the_cooldown_is_finished(up: Start, manifests: Ma
 @pytest.mark.parametrize("mode", ["text", "json"])
 def test_what_it_reports_of_a_cold_request(up: Start, manifests: Manifests, mode: str) -> None:
     manifests.command("noctaya-echo", "--load-seconds", "1", "--tokens-per-second", "20")
+    began = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     running = up(manifests.write(), flags=("-o", mode))
     running.wait_for_text("ScaledToZero")
     ask(running, stream=True)
@@ -114,6 +116,7 @@ def test_what_it_reports_of_a_cold_request(up: Start, manifests: Manifests, mode
     line = running.lines()[-1]
     message = line.pop("message")
     assert message
+    assert began <= datetime.datetime.fromisoformat(line.pop("time"))
     assert line == {
         "service": "echo",
         "namespace": "default",
