@@ -57,6 +57,11 @@ def read_spec(parent: Object) -> LLMServiceSpec | Unresolved:
         spec = parse.read(LLMServiceSpec, objects.dig(parent, "spec"), path="spec")
     except parse.Invalid as invalid:
         return _invalid([*mistakes, *invalid.problems])
+    if spec.model.source is not None:
+        try:
+            sources.parse(spec.model.source.uri)
+        except sources.SourceError as error:
+            mistakes.append(f"spec.model.source.uri: {error}")
     if mistakes:
         return _invalid(mistakes)
     fields = _not_implemented(spec)
@@ -138,12 +143,9 @@ def _not_implemented(spec: LLMServiceSpec) -> list[str]:
 
 
 def _source(spec: LLMServiceSpec) -> sources.Source:
+    """Raises SourceError."""
     assert spec.model.source is not None  # The model has a source or the refused catalogRef.
-    try:
-        return sources.parse(spec.model.source.uri)
-    except sources.SourceError as error:
-        raise _mistake(Reason.SPEC_INVALID, f"spec.model.source.uri: {error}") from None
-
+    return sources.parse(spec.model.source.uri)
 
 def _runtime(spec: LLMServiceSpec, request: wire.CompositeRequest) -> runtimes.Runtime:
     known = {

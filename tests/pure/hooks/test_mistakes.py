@@ -58,6 +58,14 @@ def test_a_mistake_changes_no_child_of_a_serving_model(mistake: dict[str, Any]) 
     assert world.condition("Ready")["message"]
 
 
+def test_an_edit_beside_a_source_that_is_none_reaches_neither_controller() -> None:
+    world = serving(World())
+    before = children(world)
+    world.edit(model={"source": {"uri": "hf://nobody"}}, scaling={"max": 9})
+    assert set(world.settle()) == {"status"}
+    assert children(world) == before
+
+
 @EACH_MISTAKE
 def test_kedas_number_survives_a_mistake(mistake: dict[str, Any]) -> None:
     world = serving(World())
@@ -208,6 +216,15 @@ def test_every_mistake_in_annotations_and_spec_is_told_at_once() -> None:
         "serving.noctaya.io/zzz: unknown annotation; an LLMService takes gateway-replicas,"
         " data-heartbeats; spec.scalin: unknown field; did you mean scaling?",
     ]
+
+
+def test_a_source_that_is_none_is_told_beside_an_unknown_annotation() -> None:
+    world = World(service(model={"source": {"uri": "hf://nobody"}}))
+    annotate(world, zzz="")
+    world.settle()
+    message = world.condition("Ready")["message"]
+    assert "io/zzz: unknown annotation" in message
+    assert "spec.model.source.uri: 'hf://nobody'" in message
 
 
 @pytest.mark.parametrize(
