@@ -1,6 +1,7 @@
 """The gateways' side of a plan: what they may know of the engine, and what they are given."""
 
 import re
+from collections.abc import Iterator
 
 from hooks.api.llmservice import Authentication, GatewayResources, LLMServiceSpec, ResourceAmounts
 from hooks.k8s import objects, quantity
@@ -25,6 +26,20 @@ class GatewayError(ValueError):
     """An LLMService asks for gateways that cannot be; the message says what to change."""
 
 
+def check(parent: Object) -> Iterator[str]:
+    """What is wrong with the annotations that are for the gateways."""
+    for read in (_replicas, _data_heartbeats):
+        try:
+            read(parent)
+        except GatewayError as error:
+            yield str(error)
+
+
+def check_spec(spec: LLMServiceSpec) -> None:
+    """Raises GatewayError where the spec gives gateways less than they need."""
+    _resources(spec.endpoint.resources, spec.endpoint.max_queue)
+
+
 def plan_gateway(
     parent: Object,
     spec: LLMServiceSpec,
@@ -33,10 +48,10 @@ def plan_gateway(
     runtime: Runtime,
     engine: plan.Engine,
 ) -> plan.Gateway:
-    """What the gateways are told and given. Raises GatewayError."""
+    """What the gateways are told and given, where `check` and `check_spec` find nothing wrong."""
     resources, held_bytes = _resources(spec.endpoint.resources, spec.endpoint.max_queue)
     tls = None if spec.scaling.external_scaler is None else spec.scaling.external_scaler.tls
-    replicas = _replicas(parent, settings)
+    replicas = _replicas(parent) or settings.gateway_replicas
     return plan.Gateway(
         replicas=replicas,
         formation=formation_of(replicas),
@@ -54,10 +69,10 @@ def plan_gateway(
     )
 
 
-def _replicas(parent: Object, settings: Settings) -> int:
+def _replicas(parent: Object) -> int | None:
     value = objects.annotation(parent, names.GATEWAY_REPLICAS)
     if value is None:
-        return settings.gateway_replicas
+        return None
     if re.fullmatch("[1-9][0-9]{0,2}", value):
         return int(value)
     raise GatewayError(

@@ -1,7 +1,7 @@
 """From an LLMService and what is known of runtimes to a `Plan`, or to why there is none."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from hooks import wire
@@ -52,16 +52,12 @@ def read_spec(parent: Object) -> LLMServiceSpec | Unresolved:
         return Unresolved(reason=Reason.NAME_INVALID, message=NAME_RULES[0].message)
     if not re.fullmatch(NAME_PATTERN, name):
         return Unresolved(reason=Reason.NAME_INVALID, message=NAME_RULES[1].message)
-    mistakes = annotations.sentences(parent, "LLMService")
+    mistakes = [*annotations.sentences(parent, "LLMService"), *gateways.check(parent)]
     try:
         spec = parse.read(LLMServiceSpec, objects.dig(parent, "spec"), path="spec")
     except parse.Invalid as invalid:
         return _invalid([*mistakes, *invalid.problems])
-    if spec.model.source is not None:
-        try:
-            sources.parse(spec.model.source.uri)
-        except sources.SourceError as error:
-            mistakes.append(f"spec.model.source.uri: {error}")
+    mistakes += _beyond_the_schema(spec)
     if mistakes:
         return _invalid(mistakes)
     fields = _not_implemented(spec)
@@ -72,6 +68,18 @@ def read_spec(parent: Object) -> LLMServiceSpec | Unresolved:
             message=f"not implemented in this version, so remove it: {listed}",
         )
     return spec
+
+
+def _beyond_the_schema(spec: LLMServiceSpec) -> Iterator[str]:
+    if spec.model.source is not None:
+        try:
+            sources.parse(spec.model.source.uri)
+        except sources.SourceError as error:
+            yield f"spec.model.source.uri: {error}"
+    try:
+        gateways.check_spec(spec)
+    except gateways.GatewayError as error:
+        yield str(error)
 
 
 def _invalid(mistakes: list[str]) -> Unresolved:
@@ -103,22 +111,11 @@ def _resolve(request: wire.CompositeRequest, settings: Settings) -> Plan:
         cache=cache,
         staging=_staging(source, spec, runtime, values, settings),
         engine=container,
-        gateway=_gateway(request.parent, spec, settings, runtime, container),
+        gateway=gateways.plan_gateway(
+            request.parent, spec, settings, runtime=runtime, engine=container
+        ),
         settings=settings,
     )
-
-
-def _gateway(
-    parent: Object,
-    spec: LLMServiceSpec,
-    settings: Settings,
-    runtime: runtimes.Runtime,
-    container: plan.Engine,
-) -> plan.Gateway:
-    try:
-        return gateways.plan_gateway(parent, spec, settings, runtime=runtime, engine=container)
-    except gateways.GatewayError as error:
-        raise _mistake(Reason.SPEC_INVALID, str(error)) from None
 
 
 def _expect(outcome: T | Unresolved) -> T:
@@ -146,6 +143,7 @@ def _source(spec: LLMServiceSpec) -> sources.Source:
     """Raises SourceError."""
     assert spec.model.source is not None  # The model has a source or the refused catalogRef.
     return sources.parse(spec.model.source.uri)
+
 
 def _runtime(spec: LLMServiceSpec, request: wire.CompositeRequest) -> runtimes.Runtime:
     known = {

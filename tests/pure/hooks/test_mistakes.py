@@ -58,10 +58,21 @@ def test_a_mistake_changes_no_child_of_a_serving_model(mistake: dict[str, Any]) 
     assert world.condition("Ready")["message"]
 
 
-def test_an_edit_beside_a_source_that_is_none_reaches_neither_controller() -> None:
-    world = serving(World())
+@pytest.mark.parametrize(
+    ("edit", "value"),
+    [
+        ({"model": {"source": {"uri": "hf://nobody"}}}, "2"),
+        ({"endpoint": {"resources": {"limits": {"memory": "1Mi"}}}}, "2"),
+        ({}, "two"),
+    ],
+)
+def test_an_edit_beside_a_mistake_reaches_neither_controller(edit: Obj, value: str) -> None:
+    parent = service()
+    parent["metadata"]["annotations"] = {names.GATEWAY_REPLICAS: "2"}
+    world = serving(World(parent))
     before = children(world)
-    world.edit(model={"source": {"uri": "hf://nobody"}}, scaling={"max": 9})
+    world.parent["metadata"]["annotations"][names.GATEWAY_REPLICAS] = value
+    world.edit(**edit, scaling={"max": 9})
     assert set(world.settle()) == {"status"}
     assert children(world) == before
 
@@ -218,13 +229,17 @@ def test_every_mistake_in_annotations_and_spec_is_told_at_once() -> None:
     ]
 
 
-def test_a_source_that_is_none_is_told_beside_an_unknown_annotation() -> None:
-    world = World(service(model={"source": {"uri": "hf://nobody"}}))
-    annotate(world, zzz="")
+def test_what_no_schema_sees_is_told_at_once() -> None:
+    limit = {"resources": {"limits": {"memory": "1Mi"}}}
+    world = World(service(model={"source": {"uri": "hf://nobody"}}, endpoint=limit))
+    annotate(world, zzz="", gateway_replicas="two", data_heartbeats="maybe")
     world.settle()
     message = world.condition("Ready")["message"]
     assert "io/zzz: unknown annotation" in message
+    assert "gateway-replicas: found 'two'" in message
+    assert "data-heartbeats: found 'maybe'" in message
     assert "spec.model.source.uri: 'hf://nobody'" in message
+    assert "spec.endpoint.resources.limits.memory is 1Mi" in message
 
 
 @pytest.mark.parametrize(
