@@ -100,12 +100,12 @@ def test_a_request_longer_than_the_cooldown_is_finished(up: Start, manifests: Ma
 
 @pytest.mark.parametrize("mode", ["text", "json"])
 def test_what_it_reports_of_a_cold_request(up: Start, manifests: Manifests, mode: str) -> None:
-    manifests.command("noctaya-echo", "--load-seconds", "1", "--tokens-per-second", "20")
+    # Slow enough to be seen waiting and running on a busy machine: it is looked at now and then.
+    manifests.command("noctaya-echo", "--load-seconds", "2", "--tokens-per-second", "5")
     began = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     running = up(manifests.write(), flags=("-o", mode))
     running.wait_for_text("ScaledToZero")
     ask(running, stream=True)
-    time.sleep(0.5)
     text = running.wait_for_text("Available")
     assert "ModelLoading" in text
     if mode == "text":
@@ -113,7 +113,9 @@ def test_what_it_reports_of_a_cold_request(up: Start, manifests: Manifests, mode
         assert "1 waiting, 0 running" in text
         assert "0 waiting, 1 running" in text
         return
-    line = running.lines()[-1]
+    line = running.wait_for(
+        lambda line: line["replicas"] == 1 and line["waiting"] == line["running"] == 0, seconds=30
+    )
     message = line.pop("message")
     assert message
     assert began <= datetime.datetime.fromisoformat(line.pop("time"))
