@@ -31,20 +31,22 @@ def is_news(new: Snapshot, old: Snapshot | None, *, as_json: bool) -> bool:
     return _outline(new) != _outline(old)
 
 
-# Where a cluster's words mean nothing on this machine.
+# What a reason's help says here, where a cluster's words mean nothing.
 _HERE = {
-    Reason.ACTIVATING.value: "A replica is wanted, and its engine is about to be started.",
-    Reason.STARTING.value: "The engine is being started.",
+    Reason.ACTIVATING: "A replica is wanted, and its engine is about to be started.",
+    Reason.STARTING: "The engine is being started.",
+    Reason.CRASH_LOOP_BACK_OFF: "The engine ends again and again: --log-dir DIR keeps its log.",
 }
 
 
 def message(reason: str, words: str, refusal: str) -> str:
     """The words of a status as this machine has to say them; ``refusal`` is what a replica that is
     not ready answers its readiness request, if that looks like a mistake."""
-    said = _HERE.get(reason, words)
+    for known, here in _HERE.items():
+        words = words.replace(known.help, here) if reason == known.value else words
     if not refusal or reason != Reason.MODEL_LOADING.value:
-        return said
-    return f"{said} {refusal}: see spec.health.readiness of its InferenceRuntime."
+        return words
+    return f"{words} {refusal}: see spec.health.readiness of its InferenceRuntime."
 
 
 def json_line(snapshot: Snapshot, *, at: datetime.datetime) -> str:

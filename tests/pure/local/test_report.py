@@ -5,6 +5,7 @@ import datetime
 import json
 from pathlib import Path
 
+from hooks.llmservice.reasons import Reason
 from local import report
 from local.report import Snapshot
 
@@ -54,7 +55,10 @@ def test_lines_are_for_a_person_or_a_program() -> None:
 
 
 def test_a_status_is_told_in_words_that_mean_something_on_one_machine() -> None:
-    assert report.message("Starting", "A replica has a node.", "") == "The engine is being started."
+    for reason in (Reason.ACTIVATING, Reason.STARTING, Reason.CRASH_LOOP_BACK_OFF):
+        told = report.message(reason.value, f"It ended. {reason.help}", "")
+        assert told.startswith("It ended. ")
+        assert not any(word in told for word in ("Pod", "node", "kubectl")), told
     assert report.message("Available", "replicas ready: 1", "") == "replicas ready: 1"
 
 
