@@ -125,7 +125,9 @@ def test_a_program_under_an_account_has_that_accounts_rights(
     cluster.wait("the program ended", lambda: not program.alive(), seconds=10)
     assert "forbidden" in program.last_words()
     user = audit.service_account(web, "default")
-    assert {event.code for event in cluster.audit.events(since=before, user=user)} == {403}
+    # Before it asks, kubectl may look up what there is, as its cache on disk has it.
+    asked = cluster.audit.events(since=before, user=user)
+    assert {event.code for event in asked if event.resource == "pods"} == {403}
 
 
 def test_the_scheduler_counts_accelerators(cluster: running.Cluster) -> None:
