@@ -78,10 +78,28 @@ def _shared(file: Path) -> Object:
 
 def _json(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
     except OSError as e:
         raise Usage(f"{file}: cannot be read: {e.strerror}") from e
-    except json.JSONDecodeError as e:
-        raise Usage(f"{file}:{e.lineno}: not JSON: {e.msg}") from e
-    except (RecursionError, ValueError) as e:
+    except ValueError as e:
         raise Usage(f"{file}: not JSON: {e}") from e
+    try:
+        return objects.parse(text)
+    except RecursionError as e:
+        raise Usage(f"{file}: not JSON: it is nested too deeply") from e
+    except ValueError:
+        raise _mistake(file, text) from None
+
+
+def _mistake(file: Path, text: str) -> Usage:
+    """What is wrong with a text that the hooks would not take for JSON."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as e:
+        return Usage(f"{file}:{e.lineno}: not JSON: {e.msg}")
+    except (RecursionError, ValueError) as e:
+        return Usage(f"{file}: not JSON: {e}")
+    return Usage(
+        f"{file}: not JSON as an API server writes it: it holds NaN, a number without end or half"
+        " a character"
+    )

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from hooks import questions, recording, wire
+from hooks.k8s import objects
 from hooks.llmservice import names
 from hooks.recording import Circumstances, Recorder
 from tests.pure.hooks import golden
@@ -162,7 +163,10 @@ def test_whatever_is_asked_can_be_recorded_and_is_refused_or_answered_as_before(
     mutation: tuple[str, Path, str, Any],
 ) -> None:
     case, path, kind, new = mutation
-    body = mutate(CASES[case], path, kind, new)
+    try:
+        body = objects.parse(json.dumps(mutate(CASES[case], path, kind, new)))
+    except ValueError:
+        return  # Refused before anybody looks at it.
     told = replace(DEFAULT, path=questions.path_of(CASES[case]))
     kept = json.loads(json.dumps(recording.recorded(body, told)))
     assert refusal(kept, told) == refusal(body, told)

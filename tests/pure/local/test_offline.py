@@ -307,6 +307,18 @@ def test_a_mistake_is_named_with_its_place_as_by_up(
     assert re.search(sentence, call.err)
 
 
+@pytest.mark.parametrize("odd", ['"\\ud800"', "NaN", "1e999"])
+def test_what_no_api_server_writes_is_no_request(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], odd: str
+) -> None:
+    body = json.dumps(golden.request("runtime-accepted"))
+    file = tmp_path / "request.json"
+    file.write_text(body.replace('"annotations": {', '"annotations": {"x": ' + odd + ", ", 1))
+    call = Call("replay", file, capsys=capsys)
+    assert (call.code, call.out) == (2, "")
+    assert call.err.startswith(f"noctaya: {file}: not JSON as an API server writes it: ")
+
+
 def test_a_path_that_is_too_long_is_a_mistake_of_the_call(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
