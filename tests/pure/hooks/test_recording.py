@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, settings
 
 from hooks import questions, recording, wire
 from hooks.k8s import objects
