@@ -6,6 +6,7 @@ import json
 
 from hooks import wire
 from hooks.autoscaling import render as autoscaling
+from hooks.autoscaling.sync import sync as sync_of_keda
 from hooks.llmservice import names
 from hooks.llmservice.sync import sync
 from tests.pure.hooks.staging.moments import asleep, awake, copied, is_paused
@@ -46,6 +47,15 @@ def test_a_replaced_claim_at_zero_keeps_keda_from_starting_a_replica() -> None:
     assert world.scaled_object()["spec"] == scaled_object
     assert world.ready() == ("Degraded", "False", "CacheReplaced")
     assert "kubectl delete job m-prewarm -n ns" in world.condition("Ready")["message"]
+
+
+def test_a_claim_that_is_not_seen_yet_pauses_nothing() -> None:
+    """A Metacontroller that has just started sees kind after kind."""
+    world = asleep()
+    request = world.decorator_request()
+    request["related"][names.CLAIMS] = {}
+    (told,) = sync_of_keda(wire.load(wire.DecoratorRequest, request)).attachments
+    assert autoscaling.PAUSED_SCALE_OUT not in told["metadata"].get("annotations", {})
 
 
 def test_the_pause_ends_when_the_weights_are_staged_again_and_not_before() -> None:
