@@ -1,6 +1,7 @@
 """Weights come from a registry while no accelerator is held, and the engine wakes from them."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -118,21 +119,23 @@ def test_weights_are_staged_while_no_accelerator_is_held_and_then_wake(staged: E
 
 
 def test_deleting_the_job_stages_again_and_stops_nothing(staged: Endpoint) -> None:
-    staged.ask("Stay awake")
-    staged.wait_ready()
-    before, since = _job(staged)["metadata"]["uid"], staged.cluster.audit.mark()
-    pods = {pod["metadata"]["uid"] for pod in staged.pods()}
-    _delete(staged, "job", "prewarm")
-    answers = []
+    stop = threading.Event()
+    # Without a pause, so that the engine is never idle, however slow the looks are.
+    answers = staged.asking_on(stop)
+    try:
+        staged.wait_ready()
+        before, since = _job(staged)["metadata"]["uid"], staged.cluster.audit.mark()
+        pods = {pod["metadata"]["uid"] for pod in staged.pods()}
+        _delete(staged, "job", "prewarm")
 
-    def staged_again() -> bool:
-        # Also keeps the engine from being idle.
-        answers.append(staged.ask("Still there?"))
-        return _job(staged)["metadata"]["uid"] != before and _complete(staged)
+        def staged_again() -> bool:
+            return _job(staged)["metadata"]["uid"] != before and _complete(staged)
 
-    staged.cluster.wait("the weights are staged again", staged_again)
-    assert all(answer.finished for answer in answers)
-    assert {pod["metadata"]["uid"] for pod in staged.pods()} == pods
+        staged.cluster.wait("the weights are staged again", staged_again)
+        assert {pod["metadata"]["uid"] for pod in staged.pods()} == pods
+    finally:
+        stop.set()
+    assert all(answer.finished for answer in answers.result())
     assert staged.replica_numbers(since) in ([], [1])
     assert not staged.deletions(since)
 
