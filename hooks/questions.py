@@ -33,8 +33,8 @@ def _composite_customize(body: Any, _: Settings, __: datetime.datetime) -> wire.
     return llmservice.customize(wire.load(wire.CustomizeRequest, body))
 
 
-def _decorator_sync(body: Any, _: Settings, __: datetime.datetime) -> wire.Response:
-    return autoscaling.sync(wire.load(wire.DecoratorRequest, body))
+def _decorator_sync(body: Any, _: Settings, now: datetime.datetime) -> wire.Response:
+    return autoscaling.sync(wire.load(wire.DecoratorRequest, body), now=now)
 
 
 def _decorator_customize(body: Any, _: Settings, __: datetime.datetime) -> wire.Response:

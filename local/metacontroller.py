@@ -94,7 +94,7 @@ def _decorated(held: World, now: datetime.datetime) -> World:
         "attachments": world.grouped(world.ATTACHMENT_KINDS, held.attachments),
         "related": _related(held, autoscaling.customize(_question(held))),
     }
-    answer = autoscaling.sync(wire.load(wire.DecoratorRequest, body))
+    answer = autoscaling.sync(wire.load(wire.DecoratorRequest, body), now=now)
     metadata = held.parent["metadata"]
     annotations = {**metadata.get("annotations", {}), **answer.annotations}
     delays = (held.resync_after_seconds, answer.resync_after_seconds)

@@ -86,7 +86,7 @@ def _gateways(gateway: plan.Gateway) -> Iterator[str]:
 
 def _decorator(asked: Recording) -> Iterator[str]:
     request = wire.load(wire.DecoratorRequest, asked.body)
-    step, answer = autoscaling.decide(request)
+    step, answer = autoscaling.decide(request, now=asked.circumstances.at)
     yield f"spec: {_outcome(read_spec(request.parent))}"
     yield f"hand-over to KEDA: {step.value}"
     said = answer.annotations.get(names.AUTOSCALING)

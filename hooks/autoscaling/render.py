@@ -12,6 +12,9 @@ SCALED_OBJECTS = "ScaledObject.keda.sh/v1alpha1"
 # In the trigger's metadata, where KEDA hands it on to the scaler, which does not look at it.
 AVAILABLE_SINCE = "availableSince"
 
+# Beside it: how often KEDA was to look once more since then.
+ASKED_AGAIN = "askedAgain"
+
 # Of a trigger: KEDA's object that holds its certificate.
 _AUTHENTICATION = "authenticationRef"
 
@@ -117,10 +120,13 @@ def with_pause(scaled_object: Object, *, paused: bool) -> Object:
     }
 
 
-def with_available_since(scaled_object: Object, available_since: str) -> Object:
-    """``scaled_object`` as it is, but for the time since which the scaler is available."""
+def with_looks(scaled_object: Object, available_since: str, asked_again: int) -> Object:
+    """``scaled_object`` as it is, but for the time since which the scaler is available, and how
+    often KEDA is to have looked once more since then: either change makes it look."""
+    looks = {AVAILABLE_SINCE: available_since}
+    looks |= {ASKED_AGAIN: str(asked_again)} if asked_again else {}
     triggers = [
-        {**trigger, "metadata": {**metadata, AVAILABLE_SINCE: available_since}}
+        {**trigger, "metadata": {k: v for k, v in metadata.items() if k != ASKED_AGAIN} | looks}
         if AVAILABLE_SINCE in (metadata := objects.mapping(trigger, "metadata"))
         else trigger
         for trigger in objects.items(scaled_object, "spec", "triggers")
@@ -128,3 +134,16 @@ def with_available_since(scaled_object: Object, available_since: str) -> Object:
     if not triggers:
         return scaled_object
     return {**scaled_object, "spec": {**scaled_object["spec"], "triggers": triggers}}
+
+
+def asked_again(scaled_object: Object, available_since: str) -> int:
+    """How often KEDA was to look once more since the scaler is available."""
+    for trigger in objects.items(scaled_object, "spec", "triggers"):
+        metadata = objects.mapping(trigger, "metadata")
+        if metadata.get(AVAILABLE_SINCE) == available_since:
+            return _LOOKS.get(objects.text(metadata, ASKED_AGAIN), 0)
+    return 0
+
+
+# Anything else was written by somebody else.
+_LOOKS = {"1": 1, "2": 2}

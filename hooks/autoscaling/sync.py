@@ -1,6 +1,7 @@
 """The Decorator's two questions: what should be attached, and what is there to look at."""
 
 import dataclasses
+import datetime
 import enum
 
 from hooks import wire
@@ -10,6 +11,7 @@ from hooks.k8s import objects
 from hooks.k8s.objects import Object
 from hooks.llmservice import formation, names, weights
 from hooks.llmservice.arrange import is_going, is_marked
+from hooks.llmservice.failures import Deadlines
 from hooks.llmservice.memory import restore
 from hooks.llmservice.names import ServiceName
 from hooks.llmservice.plan import Unresolved
@@ -17,6 +19,10 @@ from hooks.llmservice.render import program
 from hooks.llmservice.resolve import read_spec
 from hooks.llmservice.weights import Weights
 from hooks.llmservice.words import Words, encode
+
+# KEDA looks within milliseconds of a write, when its node may not lead to the new scaler yet. What
+# it does not find then it looks for again after as long as it was missing, or 1000 s.
+_ASK_AGAIN_AFTER_SECONDS = (15, 60)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,20 +67,28 @@ class Step(enum.Enum):
     ATTACHED = "step 3 of the hand-over: the backend is marked as KEDA's"
 
 
-def sync(request: wire.DecoratorRequest) -> wire.DecoratorResponse:
+def sync(request: wire.DecoratorRequest, *, now: datetime.datetime) -> wire.DecoratorResponse:
     """The ScaledObject of the request's parent, and what KEDA says about it."""
-    _, answer = decide(request)
+    _, answer = decide(request, now=now)
     return answer
 
 
-def decide(request: wire.DecoratorRequest) -> tuple[Step, wire.DecoratorResponse]:
+def decide(
+    request: wire.DecoratorRequest, *, now: datetime.datetime
+) -> tuple[Step, wire.DecoratorResponse]:
     """The answer, and the step of the hand-over that it belongs to."""
     seen = _see(request)
     spec = read_spec(request.parent)
     if seen.attached:
         kept = _kept(request, seen, spec)
         kept = [render.with_pause(obj, paused=seen.must_pause) for obj in kept]
-        return Step.KEPT, _answer(kept, _words(seen.attached))
+        deadlines = Deadlines(now=now)
+        if seen.available_since:
+            # An outage that ended is KEDA's to know, whatever became of the spec meanwhile.
+            looks = seen.available_since, _asked_again(seen, deadlines)
+            kept = [render.with_looks(obj, *looks) for obj in kept]
+        answer = _answer(kept, _words(seen.attached), look_again_seconds=deadlines.next_seconds)
+        return Step.KEPT, answer
     if seen.holder:
         return Step.WITHHELD, _answer([], _withheld(seen.holder, request.parent))
     if isinstance(spec, Unresolved):
@@ -151,17 +165,26 @@ def _kept(
     request: wire.DecoratorRequest, seen: _Seen, spec: LLMServiceSpec | Unresolved
 ) -> list[Object]:
     """The attached ScaledObject: as it was, unless the scaler is there to answer for a new one."""
-    if not seen.available_since:
+    if not seen.available_since or isinstance(spec, Unresolved):
         return list(restore(request.attachments).values())
-    if isinstance(spec, Unresolved):
-        # An outage that ended is KEDA's to know, whatever became of the spec meanwhile.
-        kept = restore(request.attachments).values()
-        return [render.with_available_since(obj, seen.available_since) for obj in kept]
     wanted = _rendered(request.parent, seen, spec)
     if not _answers_as_asked(seen.scaler, spec):
         # Whoever answers KEDA so far has the certificate, or none, that it was started with.
         wanted = render.with_authentication_of(wanted, seen.attached)
     return [wanted]
+
+
+def _asked_again(seen: _Seen, deadlines: Deadlines) -> int:
+    """How often KEDA is to have looked once more, for want of a word that it found the scaler."""
+    asked = render.asked_again(seen.attached, seen.available_since)
+    if _words(seen.attached).ready == "True":
+        return asked
+    times = (
+        objects.parse_time(seen.available_since),
+        objects.time(seen.attached, "metadata", "creationTimestamp"),
+    )
+    since = max((time for time in times if time is not None), default=None)
+    return max(asked, sum(deadlines.passed(since, after) for after in _ASK_AGAIN_AFTER_SECONDS))
 
 
 def _answers_as_asked(scaler: Object, spec: LLMServiceSpec) -> bool:
@@ -220,9 +243,12 @@ def _withheld(holder: Object, parent: Object) -> Words:
     return Words(ready="False", reason="ChildNameTaken", message=message, withheld=True)
 
 
-def _answer(attachments: list[Object], words: Words | None) -> wire.DecoratorResponse:
+def _answer(
+    attachments: list[Object], words: Words | None, *, look_again_seconds: float = 0
+) -> wire.DecoratorResponse:
     return wire.DecoratorResponse(
         attachments=attachments,
+        resync_after_seconds=look_again_seconds,
         annotations={} if words is None else {names.AUTOSCALING: encode(words)},
     )
 

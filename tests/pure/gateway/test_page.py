@@ -9,7 +9,9 @@ TEXT = (pages.ROOT / "docs" / "gateway.md").read_text()
 
 
 def test_every_row_names_tests_that_exist_once() -> None:
-    assert not pages.unknown_tests(TEXT, "tests/process/gateway", "tests/pure/gateway")
+    assert not pages.unknown_tests(
+        TEXT, "tests/process/gateway", "tests/pure/gateway", "tests/pure/hooks"
+    )
 
 
 def test_every_case_has_a_test() -> None:

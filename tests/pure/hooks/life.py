@@ -63,7 +63,12 @@ class LivingWorld(World):
 
     def sync_decorator(self, body: Obj, *, writes: int | None = None) -> Asked:
         """The same for the Decorator's; the parent is written before the attachments."""
-        answer = wire.dump(autoscaling.sync(wire.load(wire.DecoratorRequest, copy.deepcopy(body))))
+        answer = wire.dump(
+            autoscaling.sync(
+                wire.load(wire.DecoratorRequest, copy.deepcopy(body)),
+                now=self.now,
+            )
+        )
         if body["object"]["metadata"] != self.parent["metadata"]:
             return Asked(body=body, answer=answer, written=[])
         before = self.parent["metadata"].get("annotations", {})

@@ -217,6 +217,21 @@ def marked() -> World:
     return world
 
 
+def scaler_not_found() -> World:
+    """KEDA looked too early after an outage that was over 20 s before noon."""
+    world = World()
+    world.pass_time(-80)
+    serving(world)
+    world.pass_time(60)
+    world.gateway_becomes(available=False)
+    world.settle()
+    world.gateway_becomes(available=True)
+    world.settle()
+    world.keda_says("False", "ScaledObjectCheckFailed", "no metric specs returned from scalers")
+    world.settle()
+    return world
+
+
 def outage() -> World:
     world = serving(World())
     world.gateway_becomes(available=False)
@@ -562,6 +577,7 @@ DECORATOR: dict[str, Callable[[], World]] = {
     "keda-annotation-first": available,
     "keda-attach": marked,
     "keda-gateway-outage": outage,
+    "keda-scaler-not-found": scaler_not_found,
     "keda-cache-replaced": cache_replaced,
     "keda-waits-for-weights": lambda: prewarming(HUB),
     "keda-mistake": lambda: mistaken(typo=1),

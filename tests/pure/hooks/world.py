@@ -229,7 +229,7 @@ class World:
 
     def ask_decorator(self) -> Obj:
         request = wire.load(wire.DecoratorRequest, self.decorator_request())
-        return wire.dump(autoscaling.sync(request))
+        return wire.dump(autoscaling.sync(request, now=self.now))
 
     def run_composite(self) -> None:
         answer = self.ask_composite()

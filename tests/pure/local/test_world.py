@@ -16,6 +16,7 @@ from local.metacontroller import World
 NOON = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 EXAMPLE = Path(__file__).parents[3] / "manifests" / "examples" / "echo"
 SETTINGS = Settings(gateway_image="gateway")
+ANSWERED = {"conditions": [{"type": "Ready", "status": "True", "reason": "ScaledObjectReady"}]}
 
 
 @pytest.fixture
@@ -72,8 +73,7 @@ def test_the_scaler_of_an_available_gateway_is_attached(created: World) -> None:
 
 def test_a_scaler_that_answers_makes_a_service_that_sleeps_ready(created: World) -> None:
     held = settle(with_gateway(settle(created)))
-    answered = {"conditions": [{"type": "Ready", "status": "True", "reason": "ScaledObjectReady"}]}
-    held = settle(held.with_autoscaler_status(answered))
+    held = settle(held.with_autoscaler_status(ANSWERED))
     assert phase(held) == ("ScaledToZero", "ScaledToZero")
 
 
@@ -89,6 +89,7 @@ def test_replicas_that_keda_sets_are_kept(created: World) -> None:
 
 def test_a_settled_world_stays_as_it_is(created: World) -> None:
     held = settle(with_gateway(settle(created)))
+    held = settle(held.with_autoscaler_status(ANSWERED))
     assert settle(held, now=NOON + datetime.timedelta(hours=1)) == held
 
 

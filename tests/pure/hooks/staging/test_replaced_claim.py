@@ -54,7 +54,7 @@ def test_a_claim_that_is_not_seen_yet_pauses_nothing() -> None:
     world = asleep()
     request = world.decorator_request()
     request["related"][names.CLAIMS] = {}
-    (told,) = sync_of_keda(wire.load(wire.DecoratorRequest, request)).attachments
+    (told,) = sync_of_keda(wire.load(wire.DecoratorRequest, request), now=NOON).attachments
     assert autoscaling.PAUSED_SCALE_OUT not in told["metadata"].get("annotations", {})
 
 
