@@ -218,9 +218,9 @@ def marked() -> World:
 
 
 def scaler_not_found() -> World:
-    """KEDA looked too early after an outage that was over 20 s before noon."""
+    """KEDA looked too early after an outage that was over 80 s before noon."""
     world = World()
-    world.pass_time(-80)
+    world.pass_time(-140)
     serving(world)
     world.pass_time(60)
     world.gateway_becomes(available=False)
