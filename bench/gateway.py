@@ -64,7 +64,7 @@ class Round:
 
 def main() -> int:
     parser = report.flags("gateway", __doc__)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=1.5, help="length of a slice")
     flags = parser.parse_args()
     if shutil.which("go") is None:
