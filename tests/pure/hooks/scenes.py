@@ -222,11 +222,7 @@ def scaler_not_found() -> World:
     world = World()
     world.pass_time(-140)
     serving(world)
-    world.pass_time(60)
-    world.gateway_becomes(available=False)
-    world.settle()
-    world.gateway_becomes(available=True)
-    world.settle()
+    world.has_an_outage()
     world.keda_says("False", "ScaledObjectCheckFailed", "no metric specs returned from scalers")
     world.settle()
     return world

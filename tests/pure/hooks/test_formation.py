@@ -184,13 +184,8 @@ def test_keda_looks_again_once_the_scaler_of_several_answers() -> None:
 
 
 def since(world: World) -> str:
-    text: str = trigger(world)["metadata"]["availableSince"]
+    text: str = world.trigger()["metadata"]["availableSince"]
     return text
-
-
-def trigger(world: World) -> Obj:
-    found: Obj = world.scaled_object()["spec"]["triggers"][0]
-    return found
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -201,17 +196,17 @@ def test_keda_shows_a_certificate_once_it_is_asked_for_one(count: int) -> None:
     world.settle()
     end(world, but=holder)
     world.settle()
-    assert "authenticationRef" not in trigger(world)
+    assert "authenticationRef" not in world.trigger()
     assert world.scaled_object()["spec"]["maxReplicaCount"] == 3
     end(world)
     world.settle()
-    assert trigger(world)["authenticationRef"]["name"] == "keda"
+    assert world.trigger()["authenticationRef"]["name"] == "keda"
     world.edit(scaling={"max": 3})
     world.settle()
-    assert "authenticationRef" in trigger(world)
+    assert "authenticationRef" in world.trigger()
     end(world)
     world.settle()
-    assert "authenticationRef" not in trigger(world)
+    assert "authenticationRef" not in world.trigger()
 
 
 def test_a_scaler_of_several_outlives_a_service_and_gateways_that_somebody_deleted() -> None:
@@ -242,7 +237,7 @@ def test_an_edit_of_certificates_reaches_keda_after_who_answers_it(
     world.settle()
     end(world)
     world.settle()
-    shown = "authenticationRef" in trigger(world)
+    shown = "authenticationRef" in world.trigger()
     world.edit(scaling=after)
     world.run_decorator()
-    assert ("authenticationRef" in trigger(world)) is shown is bool(before)
+    assert ("authenticationRef" in world.trigger()) is shown is bool(before)

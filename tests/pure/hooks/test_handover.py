@@ -185,44 +185,38 @@ def test_an_edit_waits_for_the_scaler_that_answers_for_it() -> None:
 
 def test_keda_looks_again_after_an_outage() -> None:
     world = serving(World())
-    before = world.scaled_object()["spec"]["triggers"][0]["metadata"]["availableSince"]
-    world.pass_time(60)
-    world.gateway_becomes(available=False)
-    world.settle()
-    world.gateway_becomes(available=True)
-    world.settle()
-    after = world.scaled_object()["spec"]["triggers"][0]["metadata"]["availableSince"]
+    before = world.trigger()["metadata"]["availableSince"]
+    world.has_an_outage()
+    after = world.trigger()["metadata"]["availableSince"]
     assert after != before
 
 
 def test_keda_is_made_to_look_twice_more_where_it_does_not_find_the_scaler() -> None:
     """Its node may not lead to the new one when it looks, and it waits ever longer by itself."""
-    world = after_an_outage()
+    world = serving(World())
+    world.has_an_outage()
     world.keda_says("False", "ScaledObjectCheckFailed", "no metric specs returned from scalers")
     world.settle()
-    assert "askedAgain" not in trigger(world)
+    assert "askedAgain" not in world.trigger()["metadata"]
     assert world.ask_decorator()["resyncAfterSeconds"] == 16
     for seconds, asked in ((14, None), (2, "1"), (43, "1"), (2, "2"), (3600, "2")):
         world.pass_time(seconds)
         world.settle()
-        assert trigger(world).get("askedAgain") == asked
+        assert world.trigger()["metadata"].get("askedAgain") == asked
     assert world.ask_decorator()["resyncAfterSeconds"] == 0
     world.keda_says("True", "ScaledObjectReady", "ScaledObject is defined correctly")
     world.settle()
-    assert trigger(world)["askedAgain"] == "2"
-    world.pass_time(60)
-    world.gateway_becomes(available=False)
-    world.settle()
-    world.gateway_becomes(available=True)
-    world.settle()
-    assert "askedAgain" not in trigger(world)
+    assert world.trigger()["metadata"]["askedAgain"] == "2"
+    world.has_an_outage()
+    assert "askedAgain" not in world.trigger()["metadata"]
 
 
 def test_keda_is_left_alone_where_it_found_the_scaler() -> None:
-    world = after_an_outage()
+    world = serving(World())
+    world.has_an_outage()
     world.pass_time(3600)
     world.settle()
-    assert "askedAgain" not in trigger(world)
+    assert "askedAgain" not in world.trigger()["metadata"]
     assert world.ask_decorator()["resyncAfterSeconds"] == 0
 
 
@@ -234,26 +228,10 @@ def test_a_new_scaled_object_has_its_time_however_long_the_scaler_was_there() ->
     world.settle()
     world.pass_time(14)
     world.settle()
-    assert "askedAgain" not in trigger(world)
+    assert "askedAgain" not in world.trigger()["metadata"]
     world.pass_time(2)
     world.settle()
-    assert trigger(world)["askedAgain"] == "1"
-
-
-def after_an_outage() -> World:
-    world = serving(World())
-    world.pass_time(60)
-    world.gateway_becomes(available=False)
-    world.settle()
-    world.gateway_becomes(available=True)
-    world.settle()
-    return world
-
-
-def trigger(world: World) -> Obj:
-    (found,) = world.scaled_object()["spec"]["triggers"]
-    metadata: Obj = found["metadata"]
-    return metadata
+    assert world.trigger()["metadata"]["askedAgain"] == "1"
 
 
 def test_keda_looks_again_after_an_outage_under_a_mistake() -> None:

@@ -95,6 +95,14 @@ class World:
             if f"ns/m-{component}" in self.owned["Deployment.apps/v1"]:
                 self.component_becomes(component, available=available)
 
+    def has_an_outage(self) -> None:
+        """The gateways, and the scaler of several, are away for a moment, a minute from now."""
+        self.pass_time(60)
+        self.gateway_becomes(available=False)
+        self.settle()
+        self.gateway_becomes(available=True)
+        self.settle()
+
     def component_becomes(self, component: str, *, available: bool) -> None:
         self.deployment(component)["status"] = {
             "availableReplicas": int(available),
@@ -189,6 +197,12 @@ class World:
 
     def scaled_object(self) -> Obj:
         return self.attached["ScaledObject.keda.sh/v1alpha1"]["ns/m"]
+
+    def trigger(self) -> Obj:
+        """Of the ScaledObject, which has this one."""
+        found: Obj
+        (found,) = self.scaled_object()["spec"]["triggers"]
+        return found
 
     def condition(self, kind: str) -> Obj:
         found: Obj = next(c for c in self.parent["status"]["conditions"] if c["type"] == kind)
